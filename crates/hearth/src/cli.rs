@@ -1,12 +1,15 @@
 //! The command line.
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    agent, doctor, down, enter, flush, mount, moved, place, proxy_mount, run, status, top, trace,
-    umount, up, warden,
+    agent, config, doctor, down, enter, flush, mount, moved, place, proxy_mount, run, status, top,
+    trace, umount, up, warden,
 };
 use crate::demo;
 use hearth_set::failure::Failure;
@@ -51,6 +54,8 @@ enum Command {
     Flush(flush::Args),
     /// Check this machine, and clear what crashes left
     Doctor(doctor::Args),
+    /// Show settings, and where each is from
+    Config(config::Args),
     /// See the cache at work on this machine
     Demo(demo::Args),
     /// See every operation on files
@@ -74,6 +79,13 @@ enum Command {
 }
 
 impl Cli {
+    /// Reads words that were typed, the command's own name first.
+    pub(crate) fn typed(words: &[OsString]) -> Result<Cli, clap::Error> {
+        let matches = Cli::command().try_get_matches_from(words)?;
+        check_hosts(&matches)?;
+        Cli::from_arg_matches(&matches)
+    }
+
     /// Does what was asked.
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self.command {
@@ -86,6 +98,7 @@ impl Cli {
             Command::Umount(args) => umount::run(&args),
             Command::Flush(args) => flush::run(&args),
             Command::Doctor(args) => doctor::run(&args),
+            Command::Config(args) => config::run(&args),
             Command::Demo(args) => demo::run(&args),
             Command::Trace(args) => trace::run(&args),
             Command::Bench(args) => Ok(moved::run("bench", &args)),
@@ -100,10 +113,54 @@ impl Cli {
     }
 }
 
+/// A host's place and secret mean nothing without the list. In variables they may stand all the same.
+fn check_hosts(matches: &ArgMatches) -> Result<(), clap::Error> {
+    let Some(("up", up)) = matches.subcommand() else {
+        return Ok(());
+    };
+    let is_typed = |id: &&str| up.value_source(id) == Some(ValueSource::CommandLine);
+    match ["node", "secret_file"].into_iter().find(is_typed) {
+        Some(id) if !up.contains_id("hosts") => {
+            let words = format!("--{} needs --hosts", id.replace('_', "-"));
+            Err(Cli::command().error(ErrorKind::MissingRequiredArgument, words))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+    use crate::settings::keys;
+
+    /// Variables that programs under `hearth run`, or libraries in them, have for something else.
+    const TAKEN: [&str; 3] = ["HEARTH_AT", "HEARTH_TRACE", "HEARTH_REPORT"];
+
+    #[test]
+    fn every_option_of_a_set_has_a_variable_of_its_own() {
+        let keys = keys::all();
+        let cli = Cli::command();
+        for name in ["run", "up", "mount"] {
+            let command = cli.find_subcommand(name).expect("it is there");
+            for arg in command.get_arguments().filter(|arg| !arg.is_positional()) {
+                let key = arg.get_long().expect("options have names");
+                let variable = match arg.get_env() {
+                    Some(own) => own.to_str().expect("a word").to_owned(),
+                    None => keys::variable(key),
+                };
+                let is_known = arg.get_env().is_some() || keys.iter().any(|it| it == key);
+                assert!(is_known, "{name} --{key} has no variable");
+                assert!(!TAKEN.contains(&variable.as_str()), "{variable}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_place_in_no_list_is_refused_if_it_was_typed() {
+        let words = ["hearth", "up", "--store", "/", "--node", "1"].map(OsString::from);
+        let told = Cli::typed(&words).unwrap_err().to_string();
+        assert!(told.contains("--node needs --hosts"), "{told}");
+    }
 
     #[test]
     fn options_are_consistent() {

@@ -15,18 +15,22 @@ mod logging;
 mod namespace;
 mod node;
 mod os;
+#[cfg(test)]
+mod pages;
 mod place;
 mod pool;
 mod probe;
 mod replay;
 mod requirements;
+mod settings;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::Parser;
-
 fn main() -> ExitCode {
-    match cli::Cli::parse().run() {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let cli = cli::Cli::typed(&words).unwrap_or_else(|error| error.exit());
+    match cli.run() {
         Ok(code) => code,
         Err(failure) => {
             hearth_client::say!("{failure}");

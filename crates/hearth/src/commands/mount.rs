@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::place;
 use crate::requirements;
+use crate::settings::{Settings, Typed};
 use hearth_set::control::Peer;
 use hearth_set::failure::Failure;
 use hearth_set::job::{self, SetOwner};
@@ -37,22 +38,23 @@ pub(crate) struct Args {
     #[arg(value_name = "AT")]
     at: PathBuf,
     /// The agent that is to serve it [default: the first that serves nothing]
-    #[arg(long, value_name = "I")]
+    #[arg(long, value_name = "I", env = "HEARTH_AGENT", hide_env = true)]
     agent: Option<u32>,
     #[command(flatten)]
-    set: SetArgs,
+    settings: Typed<SetArgs>,
 }
 
 /// Mounts through an agent that is up, or through a new one.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let store = place::store(&args.store)?;
     let at = place::mount_point(&args.at, &store)?;
+    let settings = Settings::of(&store, &args.settings)?;
     requirements::check_mounting()?;
     let base = job::base()?;
     let signals = Signals::catch(signals::ENDS)?;
     let _one_at_a_time = job::lock_store(&base, &store, |span| pause(span, &signals))?;
     if let Some(set) = set::for_store(&base, &store)? {
-        check_settings(&set, &args.set)?;
+        check_settings(&set, &settings)?;
         let peer = match args.agent {
             Some(node) => agent(&set, node)?,
             None => free_agent(&set)?,
@@ -63,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     leftovers::clear_dead(&base, &store)?;
     let plan = LaunchPlan {
         store,
-        spec: args.set.resolve()?,
+        spec: settings.resolve()?,
         program: program::this()?,
         owner: SetOwner::Nobody,
         members: Members::Here,

@@ -8,19 +8,23 @@ mod membership;
 mod ranks;
 mod report;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+
+use clap::builder::BoolishValueParser;
 
 use super::trace::recording::{Recording, loading};
 use crate::place;
 use crate::pool;
 use crate::probe::known;
 use crate::requirements;
+use crate::settings::keys::Keys;
+use crate::settings::{Settings, Typed};
 use child::{Exit, wait};
 use hearth_set::control::{Busy, ControlRequest, Peer, call};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Others, SetArgs};
+use hearth_set::options::Others;
 use hearth_set::set::{self, Set};
 use hearth_set::signals::{self, Signals};
 use hearth_set::{preload, program};
@@ -47,17 +51,33 @@ not be brought to the store or it could not be started.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The directory to cache [default: the current one]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", env = "HEARTH_STORE", hide_env = true)]
     store: Option<PathBuf>,
     /// Mount it here for everybody, instead of at its own path for the command alone
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", env = "HEARTH_OPTION_AT", hide_env = true)]
     at: Option<PathBuf>,
     /// Record what the command and its agents do with files
-    #[arg(long, value_name = "FILE")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        env = "HEARTH_OPTION_TRACE",
+        hide_env = true
+    )]
     trace: Option<PathBuf>,
     /// Say at the end where the bytes came from
-    #[arg(long)]
+    #[arg(long, env = "HEARTH_OPTION_REPORT", hide_env = true, value_parser = BoolishValueParser::new())]
     report: bool,
+    #[command(flatten)]
+    settings: Typed<Keys>,
+    /// Command to run
+    #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
+    #[arg(help_heading = "Arguments")]
+    command: Vec<OsString>,
+}
+
+/// The way in of programs, which is a setting too.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub(crate) struct WayIn {
     /// How programs reach the cache: fuse, preload or mpiio [default: preload]
     ///
     /// `fuse`: by its mount. `preload`: with a library in each program that copies what is in this node's memory and
@@ -69,18 +89,12 @@ pub(crate) struct Args {
         value_enum,
         hide_possible_values = true
     )]
-    front_end: Option<FrontEnd>,
-    #[command(flatten)]
-    set: SetArgs,
-    /// Command to run
-    #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
-    #[arg(help_heading = "Arguments")]
-    command: Vec<OsString>,
+    pub(crate) front_end: Option<FrontEnd>,
 }
 
 /// How programs reach the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum FrontEnd {
+pub(crate) enum FrontEnd {
     Fuse,
     Preload,
     Mpiio,
@@ -88,11 +102,13 @@ enum FrontEnd {
 
 /// Runs the command to its end.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    if args.front_end == Some(FrontEnd::Mpiio) {
-        return ranks::run(args);
-    }
     let store = args.store.clone().unwrap_or_else(|| PathBuf::from("."));
     let store = place::store(&store)?;
+    let settings = Settings::of(&store, &args.settings)?;
+    let front_end = settings.options().way_in.front_end;
+    if front_end == Some(FrontEnd::Mpiio) {
+        return ranks::run(args, &store);
+    }
     known::check(&store, false)?;
     let at = args.at.as_ref().map(|at| place::mount_point(at, &store));
     let at = at.transpose()?;
@@ -101,10 +117,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         None => drop(requirements::open_device()?),
     }
     let signals = Signals::catch(signals::HANDED_ON)?;
-    let library = args.library()?;
+    let library = library(front_end)?;
     let recording = args.trace.as_deref().map(Recording::start).transpose()?;
     let directory = recording.as_ref().map(Recording::directory);
-    let membership = Membership::join(&store, &args.set, directory, &signals)?;
+    let membership = Membership::join(&store, &settings, directory, &signals)?;
     let help = Help {
         environment: environment(library.as_deref(), recording.as_ref()),
         pool: library.is_some(),
@@ -123,15 +139,29 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(exit.code())
 }
 
-impl Args {
-    /// The library that programs are helped by; `None` if they use the mount alone.
-    fn library(&self) -> Result<Option<PathBuf>, Failure> {
-        let library = || preload::loadable(&program::this()?);
-        match self.front_end {
-            Some(FrontEnd::Fuse | FrontEnd::Mpiio) => Ok(None),
-            Some(FrontEnd::Preload) => library().map(Some),
-            None => Ok(library().map_err(warn_of_the_mount_alone).ok()),
-        }
+/// Variables that stand for options of one run. A run inside of it has its own.
+const OF_ONE_RUN: [&str; 3] = [
+    "HEARTH_OPTION_AT",
+    "HEARTH_OPTION_TRACE",
+    "HEARTH_OPTION_REPORT",
+];
+
+/// A command that begins a life without the options of this one.
+fn apart(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for name in OF_ONE_RUN {
+        command.env_remove(name);
+    }
+    command
+}
+
+/// The library that programs are helped by; `None` if they use the mount alone.
+fn library(front_end: Option<FrontEnd>) -> Result<Option<PathBuf>, Failure> {
+    let library = || preload::loadable(&program::this()?);
+    match front_end {
+        Some(FrontEnd::Fuse | FrontEnd::Mpiio) => Ok(None),
+        Some(FrontEnd::Preload) => library().map(Some),
+        None => Ok(library().map_err(warn_of_the_mount_alone).ok()),
     }
 }
 
@@ -194,7 +224,7 @@ fn rank() -> usize {
 /// The command sees the store at its own path, in namespaces of its own.
 fn run_apart(args: &Args, set: &Set, peer: &Peer, help: &Help<'_>) -> Result<Exit, Failure> {
     let what = || "cannot start the command".to_owned();
-    let mut command = Command::new(std::env::current_exe().or_fail(what)?);
+    let mut command = apart(std::env::current_exe().or_fail(what)?);
     command.arg("enter").arg("--store").arg(&set.file.store);
     command.arg("--node").arg(peer.node.to_string());
     command.arg("--socket").arg(&peer.socket);
@@ -223,7 +253,7 @@ fn run_at(
     let [program, words @ ..] = args.command.as_slice() else {
         unreachable!("the command line requires a command");
     };
-    let mut command = Command::new(program);
+    let mut command = apart(program);
     command.args(words).env("HEARTH_AT", &at);
     command.envs(help.environment.iter().cloned());
     // Without it programs use the mount.

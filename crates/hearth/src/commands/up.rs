@@ -10,6 +10,7 @@ use crate::hosts;
 use crate::place;
 use crate::probe::known;
 use crate::requirements;
+use crate::settings::{Settings, Typed};
 use hearth_set::control::ControlRequest;
 use hearth_set::failure::Failure;
 use hearth_set::job::{self, SetOwner};
@@ -42,18 +43,18 @@ Prints the name of the job. The agents stay until `hearth down`.";
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// The directory to cache
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", env = "HEARTH_STORE", hide_env = true)]
     store: PathBuf,
     /// Mount agent 0 here; again for agent 1, and so on
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", env = "HEARTH_OPTION_AT", hide_env = true)]
     at: Vec<PathBuf>,
     /// Tell Prometheus how agents are, each at its port from this one on
     ///
     /// A port alone is for programs of this host. ADDRESS:PORT is for all that reach the address.
-    #[arg(long, value_name = "PORT", value_parser = metrics_address)]
+    #[arg(long, value_name = "PORT", value_parser = metrics_address, env = "HEARTH_METRICS", hide_env = true)]
     metrics: Option<SocketAddr>,
     #[command(flatten)]
-    set: SetArgs,
+    settings: Typed<SetArgs>,
     #[command(flatten)]
     hosts: HostArgs,
 }
@@ -63,19 +64,19 @@ pub(crate) struct Args {
 struct HostArgs {
     /// Address of the agent of each host, in the same order everywhere
     #[arg(long, value_name = "A:PORT,B:PORT", value_delimiter = ',', requires_all = ["node", "secret_file"])]
-    #[arg(conflicts_with = "agents")]
+    #[arg(conflicts_with = "agents", env = "HEARTH_HOSTS", hide_env = true)]
     hosts: Vec<String>,
     /// This host's place in the list, from 0
-    #[arg(long, value_name = "I", requires = "hosts")]
+    #[arg(long, value_name = "I", env = "HEARTH_NODE", hide_env = true)]
     node: Option<u32>,
     /// File with the secret that the agents prove to know
-    #[arg(long, value_name = "FILE", requires = "hosts")]
+    #[arg(long, value_name = "FILE", env = "HEARTH_SECRET_FILE", hide_env = true)]
     secret_file: Option<PathBuf>,
 }
 
 /// Starts a set that stays.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let spec = args.set.resolve()?;
+    let spec = settings(args)?.resolve()?;
     let members = args.hosts.members()?;
     let store = match (&spec.store_at, &members) {
         (Some(at), Members::Hosts { node, .. }) if !at.has(*node) => {
@@ -112,9 +113,19 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn settings(args: &Args) -> Result<Settings, Failure> {
+    let settings = Settings::of(&args.store, &args.settings)?;
+    Ok(match args.hosts.hosts.is_empty() {
+        true => settings,
+        // Each host has one.
+        false => settings.but_typed("agents"),
+    })
+}
+
 impl HostArgs {
     fn members(&self) -> Result<Members, Failure> {
-        let (Some(node), Some(file)) = (self.node, &self.secret_file) else {
+        let (Some(node), Some(file), false) = (self.node, &self.secret_file, self.hosts.is_empty())
+        else {
             return Ok(Members::Here);
         };
         let members = hosts::resolve(&self.hosts, node)?;

@@ -80,6 +80,8 @@ impl Desk {
     pub(crate) fn command(&self, args: &[impl AsRef<OsStr>]) -> Command {
         let mut command = Command::new(program());
         command.args(args).env("HEARTH_DIR", self.control());
+        // Not the settings of whoever runs the tests.
+        command.env("XDG_CONFIG_HOME", self.path("config"));
         for name in [
             "OMPI_COMM_WORLD_LOCAL_RANK",
             "MPI_LOCALRANKID",

@@ -90,6 +90,8 @@ impl Fixture {
     pub(crate) fn hearth(&self, words: &[&str]) -> Command {
         let mut command = Command::new(program());
         command.args(words).env("HEARTH_DIR", self.path("control"));
+        // Not the settings of whoever runs the tests.
+        command.env("XDG_CONFIG_HOME", self.path("config"));
         command
     }
 

@@ -9,12 +9,13 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use crate::settings::Settings;
 use hearth_set::control::Busy;
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::job::{self, Lock, LockKind, SetOwner};
 use hearth_set::launch::{self, LaunchPlan, Launched, Members};
 use hearth_set::leftovers;
-use hearth_set::options::{MembershipChoice, SetArgs};
+use hearth_set::options::MembershipChoice;
 use hearth_set::program;
 use hearth_set::set::{self, Life, Set};
 use hearth_set::signals::Signals;
@@ -37,7 +38,7 @@ impl Membership {
     /// Joins the set that is up for a store, or starts one whose agents record in `trace`.
     pub(super) fn join(
         store: &Path,
-        args: &SetArgs,
+        settings: &Settings,
         trace: Option<&Path>,
         signals: &Signals,
     ) -> Result<Membership, Failure> {
@@ -45,13 +46,13 @@ impl Membership {
         loop {
             let one_at_a_time = job::lock_store(&base, store, |span| pause(span, signals))?;
             let Some(set) = set::for_store(&base, store)? else {
-                return start(base, store, args, (trace, signals));
+                return start(base, store, settings, (trace, signals));
             };
             if set.file.owner.is_gone() {
                 await_end(&set)?;
-                return start(base, store, args, (trace, signals));
+                return start(base, store, settings, (trace, signals));
             }
-            check(&set, args)?;
+            check(&set, settings)?;
             if trace.is_some() {
                 hearth_client::say!("agents are up already; the trace is of the command alone");
             }
@@ -111,14 +112,14 @@ fn await_end(set: &Set) -> Result<(), Failure> {
 fn start(
     base: PathBuf,
     store: &Path,
-    args: &SetArgs,
+    settings: &Settings,
     (trace, signals): (Option<&Path>, &Signals),
 ) -> Result<Membership, Failure> {
     leftovers::clear_dead(&base, store)?;
     let plan = LaunchPlan {
         program: program::this()?,
         store: store.to_owned(),
-        spec: args.resolve()?,
+        spec: settings.resolve()?,
         owner: SetOwner::this_command()?,
         members: Members::Here,
         trace: trace.map(Path::to_owned),
@@ -135,7 +136,7 @@ fn start(
     })
 }
 
-fn check(set: &Set, args: &SetArgs) -> Result<(), Failure> {
+fn check(set: &Set, settings: &Settings) -> Result<(), Failure> {
     let job = &set.file.job;
     let goes_on = set.file.spec.membership == MembershipChoice::Embedded;
     if set.life() != Life::Up && !(goes_on && set.life() == Life::Partly) {
@@ -143,7 +144,7 @@ fn check(set: &Set, args: &SetArgs) -> Result<(), Failure> {
             .cause("some of its agents are gone")
             .hint(format!("hearth down --job {job}")));
     }
-    check_settings(set, args)
+    check_settings(set, settings)
 }
 
 fn cannot_use(job: &str) -> Failure {
@@ -151,11 +152,11 @@ fn cannot_use(job: &str) -> Failure {
 }
 
 /// Fails if a set that is up has other settings than those that are asked for.
-pub(crate) fn check_settings(set: &Set, args: &SetArgs) -> Result<(), Failure> {
+pub(crate) fn check_settings(set: &Set, settings: &Settings) -> Result<(), Failure> {
     let job = &set.file.job;
-    match args.conflict(&set.file.spec) {
+    match settings.asked().conflict(&set.file.spec) {
         Some(conflict) => Err(cannot_use(job).cause(conflict).hint(format!(
-            "leave the option out, or first: hearth down --job {job}"
+            "leave the option or variable out, or first: hearth down --job {job}"
         ))),
         None => Ok(()),
     }

@@ -2,16 +2,18 @@
 //!
 //! No agent is started here: each rank carries one, in a library that is loaded into it. This side
 //! only says so in the command's environment, and adds up what the ranks counted.
+//!
+//! Files of settings are of sets. Ranks do not heed them: a pool for each agent of a host is too much for each rank.
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use super::Args;
 use super::child::wait;
 use super::report::Counts;
 use crate::commands::enter;
-use crate::place;
+use crate::settings::Settings;
 use hearth_agent::{Policy, Semantics};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::options::{SetArgs, TransportName};
@@ -23,20 +25,20 @@ use hearth_set::{preload, program};
 const HANDED_ON: &str = "OMPI_MCA_mca_base_env_list";
 
 /// Runs the command to its end.
-pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    refuse_what_needs_agents(args)?;
-    let store = args.store.clone().unwrap_or_else(|| ".".into());
-    let store = place::store(&store)?;
+pub(super) fn run(args: &Args, store: &Path) -> Result<ExitCode, Failure> {
+    let settings = Settings::without_files(&args.settings)?;
+    refuse_what_needs_agents(args, &settings.typed())?;
     let reports = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
     let signals = Signals::catch(signals::HANDED_ON)?;
     let [program, words @ ..] = args.command.as_slice() else {
         unreachable!("the command line requires a command");
     };
-    let mut environment = environment(&store, &args.set)?;
+    let mut environment =
+        environment(store, &settings.options().set).map_err(|failure| settings.blame(failure))?;
     if args.report {
         environment.push(("HEARTH_REPORT", reports.path().into()));
     }
-    let mut command = Command::new(program);
+    let mut command = super::apart(program);
     command.args(words).envs(environment.iter().cloned());
     // Open MPI takes its own list or those of its command line, not both.
     if !words.iter().any(|word| word == "-x") && std::env::var_os(HANDED_ON).is_none() {
@@ -54,7 +56,7 @@ pub(super) fn run(args: &Args) -> Result<ExitCode, Failure> {
     Ok(exit.code())
 }
 
-fn refuse_what_needs_agents(args: &Args) -> Result<(), Failure> {
+fn refuse_what_needs_agents(args: &Args, typed: &SetArgs) -> Result<(), Failure> {
     // Each by its name: an option that is new is not forgotten here.
     let SetArgs {
         agents,
@@ -77,7 +79,7 @@ fn refuse_what_needs_agents(args: &Args) -> Result<(), Failure> {
         membership,
         bank,
         tier,
-    } = &args.set;
+    } = typed;
     let asked = [
         ("--at", args.at.is_some()),
         ("--trace", args.trace.is_some()),
