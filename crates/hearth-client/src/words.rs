@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io::Write;
+use std::sync::OnceLock;
 
 /// Prints a line on standard error, as `eprintln!` does.
 #[macro_export]
@@ -11,9 +12,19 @@ macro_rules! say {
     };
 }
 
+/// Set by a command on a terminal. Libraries in programs of others paint nothing.
+static PAINTER: OnceLock<fn(&str) -> String> = OnceLock::new();
+
+/// Passes all that is said from now on through a painter. The first one stays.
+pub fn paint_with(painter: fn(&str) -> String) {
+    // A second painter is a second start of one command, which has the same.
+    let _ = PAINTER.set(painter);
+}
+
 /// Prints a line on standard error, in one write: commands that run at once, as under a launcher, do not mix theirs.
 pub fn say(words: fmt::Arguments<'_>) {
     let line = format!("{words}\n");
+    let line = PAINTER.get().map_or(line.clone(), |paint| paint(&line));
     // As with `eprintln!` there is nobody to tell; but a closed stream is no reason to panic.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }

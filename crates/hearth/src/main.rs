@@ -17,6 +17,7 @@ mod node;
 mod os;
 #[cfg(test)]
 mod pages;
+mod paint;
 mod place;
 mod pool;
 mod probe;
@@ -28,6 +29,7 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    paint::start();
     let words: Vec<OsString> = std::env::args_os().collect();
     let cli = cli::Cli::typed(&words).unwrap_or_else(|error| error.exit());
     match cli.run() {

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use serde_json::json;
 
+use crate::paint;
 use crate::settings::keys::{self, Keys};
 use crate::settings::{Origin, Setting, Settings, Typed, places};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::options::SetSpec;
-use hearth_set::output::{print, table};
+use hearth_set::output::print;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             vec![row.key, row.value, origin]
         });
         let lines: Vec<Vec<String>> = [head].into_iter().chain(lines).collect();
-        print(&table(&lines))?;
+        print(&paint::table(&lines))?;
         tell_files(&store)?;
     }
     settings.resolve()?;

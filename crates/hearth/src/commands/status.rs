@@ -5,11 +5,12 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
+use crate::paint::table;
 use hearth_agent::{AgentStatus, DaemonStatus};
 use hearth_set::agent::Health;
 use hearth_set::control::{CallError, ControlRequest, Peer};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::output::{print, table};
+use hearth_set::output::print;
 use hearth_set::set::{Choice, NamedSet, Set, ask_all, choose};
 use hearth_set::size::Size;
 use hearth_set::takedown;
