@@ -28,7 +28,7 @@ Exit codes: 0 done, 1 answered no, 2 could not do it; `run` has those of its com
 
 /// Keeps the files of a parallel job in the memory of the nodes that use them.
 #[derive(Parser, Debug)]
-#[command(name = "hearth", version, after_long_help = EXAMPLES, disable_help_subcommand = true)]
+#[command(name = "hearth", version, after_long_help = EXAMPLES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
