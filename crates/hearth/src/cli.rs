@@ -8,8 +8,8 @@ use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
-    agent, config, doctor, down, enter, flush, mount, moved, place, proxy_mount, run, status, top,
-    trace, umount, up, warden,
+    agent, completions, config, doctor, down, enter, flush, mount, moved, place, proxy_mount, run,
+    status, top, trace, umount, up, warden,
 };
 use crate::demo;
 use hearth_set::failure::Failure;
@@ -36,6 +36,15 @@ pub(crate) struct Cli {
 
 #[derive(Subcommand, Debug)]
 enum Command {
+    #[command(flatten)]
+    Shown(Shown),
+    #[command(flatten)]
+    Inner(Inner),
+}
+
+/// Commands that people type.
+#[derive(Subcommand, Debug)]
+enum Shown {
     /// Run a command with its files cached
     Run(run::Args),
     /// Start agents that stay
@@ -62,6 +71,13 @@ enum Command {
     Trace(trace::Args),
     /// Say where jobs should run
     Place(place::Args),
+    /// Print completions for a shell
+    Completions(completions::Args),
+}
+
+/// Commands that are started by others, or are elsewhere.
+#[derive(Subcommand, Debug)]
+enum Inner {
     #[command(hide = true)]
     Agent(agent::Args),
     #[command(name = "stand-in", hide = true)]
@@ -86,29 +102,52 @@ impl Cli {
         Cli::from_arg_matches(&matches)
     }
 
+    /// The command line without what its help hides.
+    pub(crate) fn shown() -> clap::Command {
+        let bare = clap::Command::new("hearth").version(env!("CARGO_PKG_VERSION"));
+        Shown::augment_subcommands(bare)
+    }
+
     /// Does what was asked.
     pub(crate) fn run(self) -> Result<ExitCode, Failure> {
         match self.command {
-            Command::Run(args) => run::run(&args),
-            Command::Up(args) => up::run(&args),
-            Command::Down(args) => down::run(&args),
-            Command::Status(args) => status::run(&args),
-            Command::Top(args) => top::run(&args),
-            Command::Mount(args) => mount::run(&args),
-            Command::Umount(args) => umount::run(&args),
-            Command::Flush(args) => flush::run(&args),
-            Command::Doctor(args) => doctor::run(&args),
-            Command::Config(args) => config::run(&args),
-            Command::Demo(args) => demo::run(&args),
-            Command::Trace(args) => trace::run(&args),
-            Command::Bench(args) => Ok(moved::run("bench", &args)),
-            Command::Place(args) => place::run(&args),
-            Command::Sim(args) => Ok(moved::run("sim", &args)),
-            Command::Agent(args) => agent::run(&args),
-            Command::ProxyMount(args) => proxy_mount::run(&args),
-            Command::Enter(args) => enter::run(&args),
-            Command::Warden(args) => warden::run(&args),
-            Command::Workload(args) => demo::work(&args),
+            Command::Shown(command) => command.run(),
+            Command::Inner(command) => command.run(),
+        }
+    }
+}
+
+impl Shown {
+    fn run(self) -> Result<ExitCode, Failure> {
+        match self {
+            Shown::Run(args) => run::run(&args),
+            Shown::Up(args) => up::run(&args),
+            Shown::Down(args) => down::run(&args),
+            Shown::Status(args) => status::run(&args),
+            Shown::Top(args) => top::run(&args),
+            Shown::Mount(args) => mount::run(&args),
+            Shown::Umount(args) => umount::run(&args),
+            Shown::Flush(args) => flush::run(&args),
+            Shown::Doctor(args) => doctor::run(&args),
+            Shown::Config(args) => config::run(&args),
+            Shown::Completions(args) => completions::run(&args),
+            Shown::Demo(args) => demo::run(&args),
+            Shown::Trace(args) => trace::run(&args),
+            Shown::Place(args) => place::run(&args),
+        }
+    }
+}
+
+impl Inner {
+    fn run(self) -> Result<ExitCode, Failure> {
+        match self {
+            Inner::Bench(args) => Ok(moved::run("bench", &args)),
+            Inner::Sim(args) => Ok(moved::run("sim", &args)),
+            Inner::Agent(args) => agent::run(&args),
+            Inner::ProxyMount(args) => proxy_mount::run(&args),
+            Inner::Enter(args) => enter::run(&args),
+            Inner::Warden(args) => warden::run(&args),
+            Inner::Workload(args) => demo::work(&args),
         }
     }
 }

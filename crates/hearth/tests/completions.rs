@@ -1,4 +1,4 @@
-//! Words that cannot be understood are answered with ones that can.
+//! Shells complete what is typed, and words that cannot be understood are answered with ones that can.
 
 #[allow(dead_code, reason = "every test file uses its own part")]
 #[path = "support/desk.rs"]
@@ -7,6 +7,61 @@ mod desk;
 use std::process::Command;
 
 use desk::{Desk, code, err, out, program};
+
+/// The words that bash offers for the last of a line.
+fn offered(line: &[&str]) -> Vec<String> {
+    let script = r#"
+        eval "$("$1" completions bash)"; shift
+        COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=()
+        _hearth hearth "${COMP_WORDS[COMP_CWORD]}" "${COMP_WORDS[COMP_CWORD - 1]}"
+        printf '%s\n' "${COMPREPLY[@]}""#;
+    let mut bash = Command::new("bash");
+    bash.args(["--norc", "-c", script, "bash"]).arg(program());
+    let done = bash.args(line).output().expect("bash runs");
+    let words = String::from_utf8_lossy(&done.stdout).into_owned();
+    assert!(done.status.success(), "{done:?}");
+    words.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn bash_completes_commands_options_and_values() {
+    assert_eq!(offered(&["hearth", "sta"]), ["status"]);
+    let commands = offered(&["hearth", ""]);
+    assert!(commands.contains(&"run".to_owned()), "{commands:?}");
+    assert!(!commands.contains(&"enter".to_owned()), "{commands:?}");
+    assert_eq!(offered(&["hearth", "run", "--pol"]), ["--policy"]);
+    let close = offered(&["hearth", "up", "--close", ""]);
+    assert_eq!(close, ["flushed", "buffered"]);
+    let traces = offered(&["hearth", "trace", "rep"]);
+    assert_eq!(traces, ["report", "replay"]);
+}
+
+/// Whether a shell takes a script, or `None` if there is no such shell.
+fn takes(shell: &str, script: &str) -> Option<bool> {
+    let mut command = Command::new(shell);
+    let done = command
+        .args(["-n", "/dev/stdin"])
+        .stdin(std::process::Stdio::piped());
+    let mut child = done.spawn().ok()?;
+    let mut input = child.stdin.take().expect("it is piped");
+    std::io::Write::write_all(&mut input, script.as_bytes()).expect("it reads");
+    drop(input);
+    child.wait().ok().map(|status| status.success())
+}
+
+#[test]
+fn each_shell_takes_its_script() {
+    let desk = Desk::new();
+    for shell in ["bash", "zsh", "fish"] {
+        let made = desk.run(&["completions", shell]);
+        assert_eq!(code(&made), 0);
+        match takes(shell, &out(&made)) {
+            Some(taken) => assert!(taken, "{shell}"),
+            None => println!("skipped: each_shell_takes_its_script: no {shell}"),
+        }
+    }
+    assert_eq!(code(&desk.run(&["completions", "csh"])), 2);
+}
 
 #[test]
 fn words_that_are_not_understood_are_answered_with_ones_that_are() {

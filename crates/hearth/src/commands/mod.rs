@@ -1,6 +1,7 @@
 //! The subcommands, one in each file.
 
 pub(crate) mod agent;
+pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod down;
