@@ -25,6 +25,19 @@ const TYPE_HERE: &str = "stat -f -c %T . ; findmnt -n -o FSTYPE -T .";
 const NOBODY: u32 = 65534;
 
 #[test]
+fn a_run_is_counted_once() {
+    if skipped("a_run_is_counted_once", &[]) {
+        return;
+    }
+    let fixture = Fixture::new();
+    let mut command = fixture.run_in_store(&["sh", "-c", "\"$0\" status"]);
+    let output = finish(command.arg(fixture::program()));
+    well(&output);
+    let words = text(&output.stdout);
+    assert!(words.contains(" 1 x hearth run\n"), "{words}");
+}
+
+#[test]
 fn the_store_is_served_inside_and_untouched_outside() {
     if skipped(
         "the_store_is_served_inside_and_untouched_outside",
