@@ -37,10 +37,11 @@ torture: build ## Run programs beside sets of agents under faults for MINUTES=60
 unkillable: build ## Run programs for MINUTES=60 while agents beside them die, stop, leave and come back
 	rig/unkillable.py --minutes $(MINUTES)
 
-install: ## Build, and put the command and its libraries under PREFIX (/usr/local)
+install: ## Build, and put the command, its libraries, man pages and completions under PREFIX (/usr/local)
 	cargo build --release $(PROGRAMS)
 	setup/stripped.sh $(DESTDIR)$(PREFIX)/bin $(HEARTH)
 	setup/stripped.sh $(DESTDIR)$(PREFIX)/lib/hearth $(addprefix $(TARGET)/release/,$(LIBRARIES))
+	setup/words.sh $(DESTDIR)$(PREFIX)/share $(HEARTH)
 
 dist: build ## Make a .deb, an .rpm, a wheel and a tarball in target/dist; as root, try each on an empty Debian
 	@setup/packages.sh dist

@@ -48,6 +48,7 @@ stage() {
     install -m 755 "$work"/built/lib/hearth/* "$tree/lib/hearth"
     install -m 644 "$root"/{README.md,CHANGELOG.md,LICENSE-APACHE,LICENSE-MIT,dist/grafana.json} "$tree/share/doc/hearth"
     cp -r --no-preserve=mode "$root/docs" "$tree/share/doc/hearth/docs"
+    "$root/setup/words.sh" "$tree/share" "${programs[0]}"
     find "$work/stage" -exec touch -hd "@$SOURCE_DATE_EPOCH" {} +
 }
 

@@ -11,8 +11,12 @@ remove=
 case ${1-} in -*) sed -n '2,5s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 prefix=${1:-${HOME:?it says where the home directory is}/.local}
 
+# Man pages and completions, as names below share.
+words=$(cd "$here/share" && find man bash-completion zsh fish -type f)
+
 if [ -n "$remove" ]; then
     rm -rf "$prefix/bin/hearth" "$prefix/lib/hearth" "$prefix/share/doc/hearth"
+    (cd "$prefix/share" && rm -f $words)
     echo "removed from $prefix"
     exit
 fi
@@ -25,6 +29,10 @@ for file in bin/hearth lib/hearth/libhearth_preload.so lib/hearth/libhearth_mpii
 done
 rm -rf "$prefix/share/doc/hearth"
 cp -r "$here/share/doc/hearth" "$prefix/share/doc/"
+for file in $words; do
+    mkdir -p "$(dirname "$prefix/share/$file")"
+    cp "$here/share/$file" "$prefix/share/$file"
+done
 echo "installed $prefix/bin/hearth"
 case :${PATH-}: in
     *":$prefix/bin:"*) echo "next: hearth doctor" ;;

@@ -10,10 +10,14 @@ use std::process::Command;
 use fixture::{Fixture, finish, lacks_library, program, skip, skipped};
 
 /// Files that each package has below its prefix, besides pages.
-const PARTS: [&str; 3] = [
+const PARTS: [&str; 7] = [
     "bin/hearth",
     "lib/hearth/libhearth_mpiio.so",
     "lib/hearth/libhearth_preload.so",
+    "share/bash-completion/completions/hearth",
+    "share/fish/vendor_completions.d/hearth.fish",
+    "share/man/man1/hearth-run.1",
+    "share/zsh/site-functions/_hearth",
 ];
 
 /// Makes one kind of package; `None`, and a word why, if something that it takes is missing.
@@ -61,6 +65,9 @@ fn a_tarball_is_installed_for_one_user_and_removed() {
     };
     let said = install(&[]);
     assert!(said.contains("hearth doctor"), "{said}");
+    for part in PARTS {
+        assert!(prefix.join(part).is_file(), "no {part}");
+    }
     let mut job = Command::new(prefix.join("bin/hearth"));
     job.args(["run", "--store"]).arg(fixture.store()).args([
         "--",
