@@ -313,7 +313,7 @@ impl Core {
         FopenFlags::FOPEN_DIRECT_IO
     }
 
-    /// A handle serves once more. What the kernel keeps of its file was called back if it changed.
+    /// A handle serves once more. Bytes that the kernel keeps of its file were called back if they changed.
     pub(crate) fn opened_again(&self, handle: Arc<OpenHandle>) -> Opened {
         let size = handle.granted.as_ref().map_or(0, Stat::size);
         let flags = FopenFlags::FOPEN_KEEP_CACHE | self.believed_size(&handle.node, size);

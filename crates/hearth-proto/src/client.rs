@@ -63,7 +63,7 @@ use crate::bank::BankOp;
 use crate::bank::lease::Leases;
 use crate::config::{Config, Replicas, Writes};
 use crate::ctx::Ctx;
-use crate::effect::{Alarm, Effect, Piece, Reply, Src};
+use crate::effect::{Effect, Piece, Reply, Src};
 use crate::errno;
 use crate::frames::{Frames, Slot};
 use crate::ids::{Buf, FileId, Gen, Handle, NodeId, RevokeId, Stamp, StoreOpId, Ticket};
@@ -766,8 +766,7 @@ impl Desk<'_, '_> {
         let unsaved = file.wrote.remove(peer) || file.flushing.contains(&peer);
         file.sealed.remove(peer);
         if unsaved && behind {
-            self.lose_bytes(id, errno::EIO);
-            self.ctx.out.push(Effect::Alarm(Alarm::BytesLost(id, peer)));
+            self.lose_with(id, peer);
         }
         let Some(file) = self.client.files.get_mut(&id) else {
             return;

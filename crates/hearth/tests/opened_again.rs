@@ -78,7 +78,7 @@ fn a_file_is_opened_again_without_a_message() {
     let before = messages(&fixture);
     read_all(&at, |number| number.to_string());
     assert_eq!(messages(&fixture), before);
-    // What somebody changes in the store shows at once all the same.
+    // A change that somebody makes in the store shows at once all the same.
     for number in 0..NAMES {
         let name = path(&fixture.store(), number);
         fs::write(name, format!("{number}, changed")).expect("the store takes it");

@@ -4,7 +4,9 @@
 
 use super::{Client, Desk};
 use crate::RawErrno;
-use crate::ids::FileId;
+use crate::effect::{Alarm, Effect};
+use crate::errno::EIO;
+use crate::ids::{FileId, NodeId};
 use alloc::collections::BTreeMap;
 
 /// Files with such losses. There is only the alarm for those beyond.
@@ -49,5 +51,12 @@ impl Desk<'_, '_> {
             file.loss = errno;
             self.client.unheard.add(id, errno);
         }
+    }
+
+    /// They are lost with their home.
+    pub(super) fn lose_with(&mut self, id: FileId, home: NodeId) {
+        self.lose_bytes(id, EIO);
+        let alarm = Alarm::BytesLost(id, home);
+        self.ctx.out.push(Effect::Alarm(alarm));
     }
 }
