@@ -330,10 +330,28 @@ pub(crate) fn until(what: &str, limit: Duration, mut holds: impl FnMut() -> bool
     }
 }
 
-/// Sends a signal to a process of this test.
+/// Sends a signal to a process of this test. One that is to stand still does so when this returns.
 pub(crate) fn signal(pid: u32, signal: Signal) {
-    let pid = Pid::from_raw(pid.cast_signed()).expect("a process");
-    kill_process(pid, signal).expect("our own process");
+    let to = Pid::from_raw(pid.cast_signed()).expect("a process");
+    kill_process(to, signal).expect("our own process");
+    if signal == Signal::STOP {
+        until("all its threads stand still", LIMIT, || stands_still(pid));
+    }
+}
+
+fn stands_still(pid: u32) -> bool {
+    let state = |thread: fs::DirEntry| {
+        let stat = fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+        stat.rsplit(')').next()?.trim_start().chars().next()
+    };
+    let threads = fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten();
+    // One that waits in the operating system stops when it is let go.
+    threads
+        .flatten()
+        .filter_map(state)
+        .all(|state| "TtDZX".contains(state))
 }
 
 /// The same command, told of an interrupt that is sent to it alone. A shell that runs the tests in the background may
