@@ -67,7 +67,7 @@ miri: ## Run the index of shared memory in an interpreter that sees undefined be
 bench: build ## Run the main benches over a modelled store; as root, one over GlusterFS too
 	cargo build --release -p hearth-lab
 	@set -e; for name in $(BENCHES); do \
-		echo "== bench $$name"; HEARTH_BIN=$(HEARTH) $(LAB) bench $$name --store model; done
+		echo "== bench $$name"; HEARTH_BIN=$(HEARTH) $(LAB) bench $$name; done
 	@if [ "$$(id -u)" = 0 ]; then \
 		echo "== bench matmul over GlusterFS"; HEARTH_BIN=$(HEARTH) $(LAB) bench matmul --store gluster; fi
 

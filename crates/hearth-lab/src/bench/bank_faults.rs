@@ -71,6 +71,7 @@ const LEASE: Duration = Duration::from_secs(5);
 const SLACK: Duration = Duration::from_secs(1);
 
 /// The schedules to play.
+#[derive(Debug)]
 pub(super) struct Play {
     pub(super) policy: Policy,
     /// Seed of the first schedule; each that follows has the next.

@@ -47,8 +47,8 @@ impl Class {
 #[derive(Clone, Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) store: &'a str,
-    /// Rate of the links of test hosts.
-    pub(crate) link: &'a str,
+    /// Rate of the links of test hosts, if not the rig's own.
+    pub(crate) link: Option<&'a str>,
     pub(crate) mpi: Mpi,
     pub(crate) policies: &'a [Policy],
     pub(crate) modes: &'a [Mode],

@@ -27,8 +27,8 @@ const FILES: [&str; 3] = ["flash_chk", "flash_plt_cnt", "flash_plt_crn"];
 #[derive(Clone, Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) store: &'a str,
-    /// Rate of the links of test hosts.
-    pub(crate) link: &'a str,
+    /// Rate of the links of test hosts, if not the rig's own.
+    pub(crate) link: Option<&'a str>,
     pub(crate) mpi: Mpi,
     pub(crate) policies: &'a [Policy],
     pub(crate) ranks: Vec<u32>,

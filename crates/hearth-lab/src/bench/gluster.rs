@@ -41,6 +41,7 @@ struct Desk {
 
 /// Runs every system `turns` times, one after another within each turn.
 pub(crate) fn sample(
+    systems: &[System],
     n: usize,
     turns: usize,
     mut tell: impl FnMut(&str),
@@ -51,7 +52,7 @@ pub(crate) fn sample(
     let desk = Desk { rig, program };
     let mut samples = Vec::new();
     for turn in 0..turns {
-        for &system in System::MAIN {
+        for &system in systems {
             tell(&format!("turn {} of {turns}: {}", turn + 1, system.name()));
             samples.push(desk.one(system, n)?);
         }

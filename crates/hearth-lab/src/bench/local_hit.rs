@@ -30,8 +30,17 @@ struct Figures {
     large: Vec<f64>,
 }
 
-/// Measures with a working set of so many MiB for programs.
-pub(crate) fn run(turns: usize, working_set: usize) -> Result<BenchReport, Failure> {
+/// Parameters of a measurement.
+#[derive(Debug)]
+pub(super) struct Load {
+    pub(super) turns: usize,
+    /// MiB that programs work on.
+    pub(super) working_set: usize,
+}
+
+/// Measures.
+pub(super) fn run(load: &Load) -> Result<BenchReport, Failure> {
+    let &Load { turns, working_set } = load;
     let shm = Path::new("/dev/shm");
     let root = if shm.is_dir() { shm } else { Path::new("/tmp") };
     let dir = tempfile::tempdir_in(root).or_fail(|| "cannot make a directory".to_owned())?;

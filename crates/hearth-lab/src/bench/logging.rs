@@ -53,13 +53,28 @@ impl Effort {
     };
 }
 
-/// With `--store posix` programs that do I/O on a directory are run with and without logging;
-/// otherwise single records and calls are.
-pub(crate) fn run(store: &str, effort: Effort, signals: &Signals) -> Result<BenchReport, Failure> {
+/// A thing that is logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Logged {
+    /// Single records and calls.
+    Calls,
+    /// Programs that do I/O on a directory, with and without.
+    Programs,
+}
+
+/// Parameters of a measurement.
+#[derive(Debug)]
+pub(super) struct Load {
+    pub(super) logged: Logged,
+    pub(super) effort: Effort,
+}
+
+/// Measures.
+pub(super) fn run(load: &Load, signals: &Signals) -> Result<BenchReport, Failure> {
     let place = Place::new()?;
-    match store {
-        "posix" => access::run(&place, effort, signals),
-        _ => costs(&place, effort, signals),
+    match load.logged {
+        Logged::Programs => access::run(&place, load.effort, signals),
+        Logged::Calls => costs(&place, load.effort, signals),
     }
 }
 

@@ -17,10 +17,26 @@ use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// How much is measured.
+#[derive(Debug)]
 pub(super) struct Effort {
-    pub(super) sizes: &'static [usize],
-    pub(super) clients: u32,
-    pub(super) turns: usize,
+    sizes: &'static [usize],
+    /// Clients unless others are asked for.
+    clients: u32,
+    turns: usize,
+}
+
+/// Parameters of a measurement.
+#[derive(Debug)]
+pub(super) struct Load<'a> {
+    pub(super) store: &'a str,
+    pub(super) clients: Option<u32>,
+    pub(super) effort: &'static Effort,
+}
+
+impl Load<'_> {
+    fn clients(&self) -> u32 {
+        self.clients.unwrap_or(self.effort.clients)
+    }
 }
 
 impl Effort {
@@ -67,17 +83,18 @@ const SYSTEMS: [(Translators, &[(&str, System)]); 2] = [
 type Spot = (&'static str, &'static str, usize, &'static str);
 
 /// Measures on each fixture; the systems of a fixture one after another within each turn.
-pub(super) fn run(store: &str, effort: &Effort, signals: &Signals) -> Result<BenchReport, Failure> {
+pub(super) fn run(load: &Load<'_>, signals: &Signals) -> Result<BenchReport, Failure> {
+    let (store, effort, clients) = (load.store, load.effort, load.clients());
     let mut report = BenchReport::new("read-latency", store);
 
     let mut samples: BTreeMap<Spot, Vec<f64>> = BTreeMap::new();
     let mut right = true;
     for (translators, systems) in SYSTEMS {
-        let fixture = Fixture::prepare(store, effort.clients, translators, signals)?;
+        let fixture = Fixture::prepare(store, clients, translators, signals)?;
         for turn in 0..effort.turns {
             for &(name, system) in systems {
                 progress(&format!("turn {} of {}: {name}", turn + 1, effort.turns));
-                let field = fixture.field(system, effort.clients, signals)?;
+                let field = fixture.field(system, clients, signals)?;
                 right &= measure(&field, (name, effort), &mut samples, signals)?;
                 field.end()?;
             }
@@ -89,7 +106,7 @@ pub(super) fn run(store: &str, effort: &Effort, signals: &Signals) -> Result<Ben
         report.row(system, case, &metric, median(seconds), "s a record");
     }
     report.sum_up("verified", right);
-    report.sum_up("clients", effort.clients);
+    report.sum_up("clients", clients);
     sum_up(&mut report, &samples, effort);
     Ok(report)
 }

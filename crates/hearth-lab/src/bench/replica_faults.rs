@@ -34,6 +34,7 @@ const HANG: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// The schedules to play.
+#[derive(Debug)]
 pub(super) struct Play {
     /// Seed of the first schedule; each that follows has the next.
     pub(super) seed: u64,

@@ -28,8 +28,8 @@ const LONGER: u32 = 4;
 #[derive(Clone, Debug)]
 pub(crate) struct Load<'a> {
     pub(crate) store: &'a str,
-    /// Rate of the links of test hosts.
-    pub(crate) link: &'a str,
+    /// Rate of the links of test hosts, if not the rig's own.
+    pub(crate) link: Option<&'a str>,
     pub(crate) mpi: Mpi,
     pub(crate) ranks: Vec<u32>,
     pub(crate) segments: u32,

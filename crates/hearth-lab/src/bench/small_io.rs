@@ -12,30 +12,60 @@ use hearth_set::trial::matmul::PROCESSES;
 use hearth_set::trial::workers::WorkerGroup;
 use std::path::Path;
 
-const POLICIES: [Policy; 6] = [
-    Policy::None,
-    Policy::Hint,
-    Policy::HintPaper,
-    Policy::Home,
-    Policy::Single,
-    Policy::Local,
-];
+/// Records of a whole run: 12 dumps of BTIO class S.
+const RECORDS: usize = 3456;
+
+/// Records of a quick one.
+const RECORDS_FEW: usize = RECORDS / 4;
+
+/// Policies that are measured where none is named.
+const USUAL: [Policy; 3] = [Policy::Hint, Policy::Single, Policy::Local];
+
+/// Parameters of a measurement.
+#[derive(Debug)]
+pub(super) struct Load<'a> {
+    backing: &'a str,
+    /// Those without a cache and with Hearth's own protocol first.
+    policies: Vec<Policy>,
+    records: usize,
+}
+
+impl<'a> Load<'a> {
+    /// Over a kind of store, of these policies or the usual ones.
+    pub(super) fn whole(backing: &'a str, chosen: &[Policy]) -> Load<'a> {
+        let mut policies = vec![Policy::None, Policy::Home];
+        let others = if chosen.is_empty() { &USUAL } else { chosen };
+        for policy in others {
+            if !policies.contains(policy) {
+                policies.push(*policy);
+            }
+        }
+        Load {
+            backing,
+            policies,
+            records: RECORDS,
+        }
+    }
+
+    /// The same with fewer records.
+    pub(super) fn quick(self) -> Load<'a> {
+        Load {
+            records: RECORDS_FEW,
+            ..self
+        }
+    }
+}
 
 /// Runs each policy once; counts do not vary.
-pub(crate) fn run(
-    (backing, chosen): (&str, &[Policy]),
-    records: usize,
-    signals: &Signals,
-) -> Result<BenchReport, Failure> {
+pub(super) fn run(load: &Load<'_>, signals: &Signals) -> Result<BenchReport, Failure> {
+    let &Load {
+        backing, records, ..
+    } = load;
     let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
     let mut report = BenchReport::new("small-io", backing);
     let mut verified = true;
     let (mut none, mut home) = (0, 0);
-    let wanted = |policy: &Policy| {
-        let base = matches!(policy, Policy::None | Policy::Home);
-        base || chosen.contains(policy) || (chosen.is_empty() && *policy != Policy::HintPaper)
-    };
-    for policy in POLICIES.into_iter().filter(wanted) {
+    for &policy in &load.policies {
         let system = &policy.to_string();
         let place = dir.path().join(system);
         let spec = SetSpec {

@@ -23,6 +23,7 @@ use std::time::{Duration, Instant};
 const ROUND_TRIPS: usize = 200;
 
 /// Files and turns of one run.
+#[derive(Debug)]
 pub(super) struct Effort {
     pub(super) files: usize,
     pub(super) turns: usize,
@@ -54,6 +55,7 @@ impl Effort {
 }
 
 /// Parameters of a measurement.
+#[derive(Debug)]
 pub(super) struct Load<'a> {
     pub(super) store: &'a str,
     /// How many clients, one run for each count.

@@ -30,6 +30,7 @@ use hearth_set::trial::cluster::Cluster;
 const REQUEST_BYTES: usize = 1 << 20;
 
 /// How much is done.
+#[derive(Debug)]
 pub(super) struct Effort {
     /// Numbers of agents, or of processes.
     counts: &'static [usize],
@@ -53,6 +54,13 @@ impl Effort {
         turns: 1,
         files: 4_000,
     };
+}
+
+/// Parameters of a measurement.
+#[derive(Debug)]
+pub(super) struct Load<'a> {
+    pub(super) store: &'a str,
+    pub(super) effort: &'static Effort,
 }
 
 /// A set of agents with a tier each, of this size.
@@ -158,11 +166,11 @@ const DISK_BYTES: u64 = 8 << 30;
 
 /// Processes that write and sync through the mount, over the same on the tier's own file system. Of two
 /// runs side by side now the one is first and now the other.
-pub(super) fn fuse(
-    backing: &str,
-    effort: &Effort,
-    signals: &Signals,
-) -> Result<BenchReport, Failure> {
+pub(super) fn fuse(load: &Load<'_>, signals: &Signals) -> Result<BenchReport, Failure> {
+    let &Load {
+        store: backing,
+        effort,
+    } = load;
     let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
     let mut report = BenchReport::new("fuse", backing);
     let disk = Disk::make(dir.path(), DISK_BYTES, DISK_RATE);
@@ -304,11 +312,8 @@ fn synced(dir: &Path, name: &str, (writers, bytes): (usize, u64)) -> Result<f64,
 }
 
 /// Empty files created in one directory by four agents at once: rate and messages as it grows.
-pub(super) fn create(
-    backing: &str,
-    effort: &Effort,
-    signals: &Signals,
-) -> Result<BenchReport, Failure> {
+pub(super) fn create(load: &Load<'_>, signals: &Signals) -> Result<BenchReport, Failure> {
+    let backing = load.store;
     const AGENTS: usize = 4;
     const PARTS: usize = 5;
     let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
@@ -322,7 +327,7 @@ pub(super) fn create(
     };
     let cluster = Cluster::start(&hearth()?, &store, dir.path(), spec, signals)?;
     let mut report = BenchReport::new("create", backing);
-    let share = effort.files / AGENTS / PARTS;
+    let share = load.effort.files / AGENTS / PARTS;
     let (mut rates, mut messages) = (Vec::new(), Vec::new());
     let mut sent = cluster.counts()?.messages_sent;
     for part in 0..PARTS {

@@ -59,21 +59,17 @@ enum Agents<'a> {
 }
 
 impl<'a> Testbed<'a> {
-    /// A testbed over a kind of store, for as many ranks; `link` is what links of test hosts carry.
+    /// A testbed over a kind of store, for as many ranks; `link` is what links of test hosts carry,
+    /// if not what the rig's own do.
     pub(in crate::bench) fn build(
         store: &str,
-        link: &str,
+        link: Option<&str>,
         ranks: u32,
         signals: &'a Signals,
     ) -> Result<Testbed<'a>, Failure> {
         let kind = if store == "gluster" {
             // Ranks share files without a cache, too.
-            Kind::Hosts(hosts(
-                ranks,
-                Translators::OffAndDirect,
-                Some(link),
-                signals,
-            )?)
+            Kind::Hosts(hosts(ranks, Translators::OffAndDirect, link, signals)?)
         } else {
             let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
             Kind::Here {

@@ -38,6 +38,7 @@ const POOL: &str = "512MiB";
 const SYSTEMS: [&str; 4] = ["none", "async", "sync:1", "sync:2"];
 
 /// How much is done.
+#[derive(Debug)]
 pub(in crate::bench) struct Effort {
     /// Bytes that each writes.
     bytes: u64,
@@ -68,16 +69,10 @@ struct Rates {
 }
 
 /// Measures every system, turn by turn.
-pub(in crate::bench) fn run(store: &str, effort: &Effort) -> Result<BenchReport, Failure> {
-    if store != "posix" {
-        let what = format!(
-            "cannot measure over `{store}`: replicas are looked at apart from a store's speed"
-        );
-        return Err(Failure::new(what).hint("--store posix"));
-    }
+pub(in crate::bench) fn run(effort: &Effort) -> Result<BenchReport, Failure> {
     let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
     let rates = with_tiers(dir.path(), effort)?;
-    let mut report = report(store, effort, &rates);
+    let mut report = report(effort, &rates);
     sealing::run(&mut report, dir.path(), (effort.sealed_bytes, effort.turns))?;
     progress_over();
     Ok(report)
@@ -214,8 +209,8 @@ fn name(node: usize) -> String {
     format!("file-{node}")
 }
 
-fn report(store: &str, effort: &Effort, rates: &Rates) -> BenchReport {
-    let mut report = BenchReport::new("replication", store);
+fn report(effort: &Effort, rates: &Rates) -> BenchReport {
+    let mut report = BenchReport::new("replication", "posix");
     let none = &rates.write[0];
     for (system, write) in SYSTEMS.iter().zip(&rates.write) {
         let case = "write and fsync";

@@ -60,10 +60,10 @@ enum Machines {
 
 /// Measures with each number of nodes, and simulates more.
 pub(in crate::bench) fn run(
-    store: &str,
-    effort: &Effort,
+    asked: &super::Load<'_>,
     signals: &Signals,
 ) -> Result<BenchReport, Failure> {
+    let &super::Load { store, effort } = asked;
     let most = effort.counts.iter().copied().max().unwrap_or(1);
     let machines = Machines::prepare(store, most)?;
     let load = machines.load(effort);
