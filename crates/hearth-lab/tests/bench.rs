@@ -87,16 +87,47 @@ fn a_window_slides_over_right_pages_under_every_system() {
     }
     let found = summary(&quick("sliding-window", "mpich"));
     assert_eq!(found["verified"], true);
-    for key in ["single_over_locks", "single_over_none", "bound_fraction"] {
+    for key in [
+        "single_over_mounted-locks",
+        "single_over_mounted-none",
+        "bound_fraction",
+    ] {
         assert!(count(&found, key) > 0.0, "{key}");
     }
+    assert!(
+        found["single_over_none"].is_null(),
+        "no rank has the model to itself"
+    );
     // 4 steps of 4 ranks, one request each way; a cache brings 5 pages once, and takes them once.
-    assert_eq!(found["store_requests_locks"], 32.0);
-    assert_eq!(found["store_requests_none"], 32.0);
+    assert_eq!(found["store_requests_mounted-locks"], 32.0);
+    assert_eq!(found["store_requests_mounted-none"], 32.0);
     for system in ["home", "single"] {
         let requests = count(&found, &format!("store_requests_{system}"));
         assert!((2.0..=15.0).contains(&requests), "{system}: {requests}");
     }
+}
+
+#[test]
+fn rivals_open_the_store_itself() {
+    let test = "rivals_open_the_store_itself";
+    if skipped(test, &["mpicc.mpich", "mpirun.mpich"]) {
+        return;
+    }
+    let words = ["bench", "sliding-window", "--store", "posix", "--mpi"];
+    let found = summary(&[&words[..], &["mpich", "--quick", "--json"]].concat());
+    assert_eq!(found["verified"], true);
+    for rival in ["locks", "none"] {
+        assert!(
+            count(&found, &format!("single_over_{rival}")) > 0.0,
+            "{found}"
+        );
+        // Agents would have counted.
+        assert!(
+            found[format!("store_requests_{rival}")].is_null(),
+            "{found}"
+        );
+    }
+    assert!(count(&found, "store_requests_single") > 0.0);
 }
 
 #[test]

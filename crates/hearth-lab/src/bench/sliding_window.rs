@@ -1,5 +1,8 @@
 //! A window of two pages slides over a shared file (Liao et al., section 4.1): byte-range locks
 //! over the bare store against caches that are coherent by themselves.
+//!
+//! Ranks of the rivals open the store itself, with nothing of Hearth between. A modelled store is reached through
+//! agents alone. There the rivals are mounts of agents that keep nothing, and are named so.
 
 mod moves;
 
@@ -51,33 +54,53 @@ enum Locking {
 }
 
 impl Rival {
+    /// The store without a cache over it, with locks or without.
+    fn bare(store: &str, locking: Locking) -> Rival {
+        let way = match store.starts_with("model") {
+            true => Way::Mounts(System::NONE),
+            false => Way::Mounts(System::Native),
+        };
+        Rival { way, locking }
+    }
+
     /// All of them, in the order of a turn.
     fn all(store: &str) -> Vec<Rival> {
-        let locked = Rival {
-            way: Way::Mounts(System::NONE),
-            locking: Locking::Ranges,
-        };
+        let bare = [Locking::Ranges, Locking::Nothing].map(|locking| Rival::bare(store, locking));
         let single = System::Under(Policy::Single);
-        let mounts = [System::NONE, System::HINT, System::HOME, single];
-        let free = |way| Rival {
+        let ways = Way::all(&[System::HINT, System::HOME, single], store).into_iter();
+        let ours = ways.map(|way| Rival {
             way,
             locking: Locking::Nothing,
-        };
-        let ways = Way::all(&mounts, store).into_iter().map(free);
-        std::iter::once(locked).chain(ways).collect()
+        });
+        bare.into_iter().chain(ours).collect()
     }
 
     fn name(self) -> String {
-        match self.locking {
+        let name = match self.locking {
             Locking::Ranges => "locks".to_owned(),
+            Locking::Nothing if self.is_bare() => "none".to_owned(),
             Locking::Nothing => self.way.name(),
+        };
+        if self.way == Way::Mounts(System::NONE) {
+            return format!("mounted-{name}");
         }
+        name
+    }
+
+    /// Whether nothing is kept between the ranks and the store.
+    fn is_bare(self) -> bool {
+        matches!(self.way, Way::Mounts(System::Native | System::NONE))
+    }
+
+    /// Whether agents are between, which count messages and requests of the store.
+    fn counts(self) -> bool {
+        self.way != Way::Mounts(System::Native)
     }
 
     /// Whether every read must see whole pages, and the end be the last write to each. The store promises
     /// neither to programs that do not lock: where a request is cut in two, even sectors are of two writes.
     fn is_coherent(self) -> bool {
-        self.locking == Locking::Ranges || self.way != Way::Mounts(System::NONE)
+        self.locking == Locking::Ranges || !self.is_bare()
     }
 }
 
@@ -196,11 +219,9 @@ fn one(
     let whole = ["--of", &of, "--segments", &segments];
     program.alone(&[&["init", &store], &whole[..]].concat())?;
     let stand = testbed.stand(rival.way, ranks, place)?;
-    // A lock costs no more than it must: it is taken in the store itself.
-    let locks = testbed.bare_dirs(place);
     let mut words = vec!["run", stand.dirs(), "--segments", &segments];
     if rival.locking == Locking::Ranges {
-        words.extend(["--locks", &locks]);
+        words.extend(["--locks", "1"]);
     }
     if pages == Pages::Dealt {
         words.extend(["--dealt", "1"]);
@@ -241,9 +262,16 @@ fn store_requests(run: &Run) -> f64 {
 /// A figure of one run.
 type Figure = (&'static str, &'static str, fn(&Run) -> f64);
 
-const FIGURES: [Figure; 8] = [
+/// Figures of the ranks.
+const TOLD: [Figure; 4] = [
     ("bandwidth", "MB/s", |run| bandwidth(run) / 1e6),
     ("time", "s", |run| run.told.seconds),
+    ("stale pages", "", |run| run.told.stale as f64),
+    ("torn pages", "", |run| run.told.torn as f64),
+];
+
+/// Figures of their agents.
+const COUNTED: [Figure; 4] = [
     ("store read requests", "", |run| {
         run.counts.store_read_requests as f64
     }),
@@ -254,8 +282,6 @@ const FIGURES: [Figure; 8] = [
         (run.counts.store_read_bytes + run.counts.store_write_bytes) as f64
     }),
     ("messages a call", "", Run::messages_per_call),
-    ("stale pages", "", |run| run.told.stale as f64),
-    ("torn pages", "", |run| run.told.torn as f64),
 ];
 
 fn report(load: &Load<'_>, rivals: &[Rival], runs: &Runs) -> BenchReport {
@@ -264,54 +290,61 @@ fn report(load: &Load<'_>, rivals: &[Rival], runs: &Runs) -> BenchReport {
         let case = case(ranks);
         for rival in rivals {
             let name = rival.name();
-            for (metric, unit, figure) in FIGURES {
-                let value = runs.of(&case, &name, figure);
+            let counted = COUNTED.iter().filter(|_| rival.counts());
+            for (metric, unit, figure) in TOLD.iter().chain(counted) {
+                let value = runs.of(&case, &name, *figure);
                 report.row(&name, &case, metric, value, unit);
             }
         }
-        let [few, more] = dealt(ranks).map(|case| runs.traffic(&case, "single"));
-        let steady = (more.messages - few.messages) / (more.calls - few.calls);
-        let formula = moves::messages_a_call(ranks, [load.segments, load.segments * LONGER]);
-        report.row(
-            "single",
-            &case,
-            "messages a call, pages dealt, openings aside",
-            steady,
-            "",
-        );
-        report.row(
-            "formula",
-            &case,
-            "messages a call, pages dealt, openings aside",
-            formula,
-            "",
-        );
-        let paper = messages_of_paper(ranks);
-        report.row("formula", &case, "messages a call, as published", paper, "");
-        report.sum_up(
-            &format!("messages_over_formula_{ranks}"),
-            rounded(steady / formula),
-        );
-        let over = |other: &str| runs.ratio(&case, bandwidth, "single", other);
-        report.sum_up(&format!("single_over_none_{ranks}"), over("none"));
-        for rival in rivals.iter().filter(|rival| rival.way.is_gathering()) {
-            let name = rival.name();
-            let gain = runs.ratio(&case, bandwidth, &name, "locks");
-            report.sum_up(&format!("{name}_over_locks_{ranks}"), gain);
-        }
+        add_messages(&mut report, load, runs, ranks);
+        add_gains(&mut report, rivals, runs, ranks);
     }
     let most = load.ranks.iter().copied().max().unwrap_or(1);
-    let over = |other: &str| runs.ratio(&case(most), bandwidth, "single", other);
-    for rival in rivals {
+    for rival in rivals.iter().filter(|rival| rival.counts()) {
         let requests = runs.of(&case(most), &rival.name(), store_requests);
         report.sum_up(&format!("store_requests_{}", rival.name()), requests);
     }
     report.sum_up("verified", runs.are_verified());
-    report.sum_up("single_over_locks", over("locks"));
-    report.sum_up("single_over_none", over("none"));
-    let bound = over("locks") / gain_bound(most);
-    report.sum_up("bound_fraction", rounded(bound));
+    for locking in [Locking::Ranges, Locking::Nothing] {
+        let below = Rival::bare(load.store, locking).name();
+        let gain = runs.ratio(&case(most), bandwidth, "single", &below);
+        report.sum_up(&format!("single_over_{below}"), gain);
+        if locking == Locking::Ranges {
+            report.sum_up("bound_fraction", rounded(gain / gain_bound(most)));
+        }
+    }
     report
+}
+
+/// Messages of a call of `single`, beside those that are due.
+fn add_messages(report: &mut BenchReport, load: &Load<'_>, runs: &Runs, ranks: u32) {
+    let case = case(ranks);
+    let [few, more] = dealt(ranks).map(|case| runs.traffic(&case, "single"));
+    let steady = (more.messages - few.messages) / (more.calls - few.calls);
+    let formula = moves::messages_a_call(ranks, [load.segments, load.segments * LONGER]);
+    let metric = "messages a call, pages dealt, openings aside";
+    report.row("single", &case, metric, steady, "");
+    report.row("formula", &case, metric, formula, "");
+    let paper = messages_of_paper(ranks);
+    report.row("formula", &case, "messages a call, as published", paper, "");
+    let key = format!("messages_over_formula_{ranks}");
+    report.sum_up(&key, rounded(steady / formula));
+}
+
+/// Bandwidth of what gathers writes over that of each rival, with the least and the most of the turns.
+fn add_gains(report: &mut BenchReport, rivals: &[Rival], runs: &Runs, ranks: u32) {
+    let case = case(ranks);
+    let (bare, ours): (Vec<&Rival>, Vec<&Rival>) =
+        rivals.iter().partition(|rival| !rival.way.is_gathering());
+    let rivals = bare.iter().filter(|rival| rival.is_bare());
+    for (rival, system) in rivals.flat_map(|rival| ours.iter().map(move |ours| (rival, ours))) {
+        let (above, below) = (system.name(), rival.name());
+        let key = format!("{above}_over_{below}_{ranks}");
+        let (least, gain, most) = runs.ratio_spread(&case, bandwidth, &above, &below);
+        report.sum_up(&key, gain);
+        report.sum_up(&format!("{key}_least"), least);
+        report.sum_up(&format!("{key}_most"), most);
+    }
 }
 
 /// Each page is read and written twice by every rank; a cache brings it once, and takes it once.

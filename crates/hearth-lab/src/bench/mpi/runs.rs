@@ -77,6 +77,17 @@ impl Runs {
         above: &str,
         below: &str,
     ) -> f64 {
+        self.ratio_spread(case, figure, above, below).1
+    }
+
+    /// The same between the least and the most of the turns.
+    pub(in crate::bench) fn ratio_spread(
+        &self,
+        case: &str,
+        figure: fn(&Run) -> f64,
+        above: &str,
+        below: &str,
+    ) -> (f64, f64, f64) {
         let find = |turn: usize, system: &str| {
             let is_it = |run: &&Run| (run.turn, &*run.case, &*run.system) == (turn, case, system);
             self.0.iter().find(is_it)
@@ -89,7 +100,9 @@ impl Runs {
             .filter_map(|top| Some((top, find(top.turn, below)?)))
             .map(|(top, bottom)| figure(top) / figure(bottom).max(f64::MIN_POSITIVE))
             .collect();
-        rounded(median(&ratios))
+        let least = ratios.iter().copied().reduce(f64::min).unwrap_or(0.0);
+        let most = ratios.iter().copied().reduce(f64::max).unwrap_or(0.0);
+        (rounded(least), rounded(median(&ratios)), rounded(most))
     }
 }
 
@@ -124,6 +137,10 @@ mod tests {
         assert_eq!(runs.ratio("c", Run::io_s, "a", "b"), 5.0);
         assert_eq!(runs.ratio("c", Run::io_s, "b", "a"), 0.2);
         assert_eq!(runs.ratio("other", Run::io_s, "a", "b"), 0.0);
+        assert_eq!(
+            runs.ratio_spread("c", Run::io_s, "a", "b"),
+            (3.333, 5.0, 10.0)
+        );
         assert_eq!(runs.of("c", "b", Run::io_s), 2.0);
         assert!(runs.are_verified());
         runs.push(Run {

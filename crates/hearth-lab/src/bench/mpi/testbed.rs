@@ -54,7 +54,7 @@ enum Agents<'a> {
     Joined(Box<Cluster>, PathBuf),
     /// Those that the ranks bring.
     Inside(Inside),
-    /// The volume's own mounts.
+    /// The store itself: the volume's own mounts, or a directory.
     Bare,
 }
 
@@ -143,6 +143,10 @@ impl<'a> Testbed<'a> {
         place: &Place,
     ) -> Result<Stand<'a>, Failure> {
         let (agents, dirs) = match (&self.kind, way) {
+            // Agents alone reach a model; a plain directory is the store itself.
+            (Kind::Here { backing, .. }, Way::Mounts(System::Native)) if backing == "posix" => {
+                (Agents::Bare, place.store.clone())
+            }
             (Kind::Here { backing, .. }, Way::Mounts(system)) => {
                 let spec = spec_of(system, backing, ranks);
                 let cluster =
@@ -279,7 +283,10 @@ impl Stand<'_> {
             Agents::Here(cluster) | Agents::Joined(cluster, _) => cluster.end(),
             Agents::Hosts(agents) => agents.end().and_then(|()| forget_caches()),
             Agents::Inside(_) => Ok(()),
-            Agents::Bare => forget_caches(),
+            Agents::Bare => match self.testbed.kind {
+                Kind::Here { .. } => Ok(()),
+                Kind::Hosts(_) => forget_caches(),
+            },
         }
     }
 }
