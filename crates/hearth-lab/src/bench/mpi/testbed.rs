@@ -316,3 +316,19 @@ fn told(command: &mut Command, mpi: Mpi) -> Result<Told, Failure> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn native_ranks_find_the_directory_itself() {
+        let signals = Signals::catch(&[]).expect("signals are caught");
+        let testbed = Testbed::build("posix", None, 2, &signals).expect("a testbed");
+        let place = testbed.place("native").expect("a place");
+        let native = Way::Mounts(System::Native);
+        let stand = testbed.stand(native, 2, &place).expect("a stand");
+        assert_eq!(Path::new(stand.dirs()), place.store());
+        stand.end().expect("there is nothing to end");
+    }
+}
