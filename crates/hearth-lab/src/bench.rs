@@ -74,7 +74,7 @@ fn carry_out(task: &Task<'_>, signals: &Signals) -> Result<BenchReport, Failure>
         Task::Btio(load) => btio::run(load, signals, progress),
         Task::FlashIo(load) => flash_io::run(load, signals, progress),
         Task::Throughput(load) => tiers::throughput::run(load, signals),
-        Task::Fuse(load) => tiers::fuse(load, signals),
+        Task::Fuse(load) => tiers::fuse::run(load, signals),
         Task::Replication(effort) => tiers::replication::run(effort),
         Task::Create(load) => tiers::create(load, signals),
         Task::Findings(turns) => findings::run(*turns, signals, progress),

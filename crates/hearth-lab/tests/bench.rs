@@ -289,6 +289,22 @@ fn writers_over_tiers_leave_all_bytes_in_the_store() {
 }
 
 #[test]
+fn a_tier_in_memory_is_measured_unless_a_disk_is_named() {
+    let test = "a_tier_in_memory_is_measured_unless_a_disk_is_named";
+    if skipped(test, &[]) {
+        return;
+    }
+    let words = ["bench", "fuse", "--store", "posix", "--quick", "--json"];
+    let found = summary(&words);
+    assert_eq!(
+        (&found["verified"], &found["tier"]),
+        (&json!(true), &json!("memory"))
+    );
+    assert!(found["disk_mb_s"].is_null(), "{found}");
+    assert!(count(&found, "over_tier_12") > 0.0);
+}
+
+#[test]
 fn no_read_returns_old_bytes_whatever_happens_to_daemons() {
     let test = "no_read_returns_old_bytes_whatever_happens_to_daemons";
     if skipped(test, &["memcached"]) {

@@ -2,6 +2,7 @@
 
 use super::{btio, mpi};
 use hearth_agent::{Policy, Replicas};
+use hearth_set::size::Size;
 use hearth_set::typed::parser;
 
 const EXAMPLES: &str = "\
@@ -163,6 +164,9 @@ pub(super) enum Bench {
     Fuse {
         #[command(flatten)]
         store: StoreHere,
+        /// Put the tier on a disk that takes so many bytes a second, such as 100MiB; as root [default: in memory]
+        #[arg(long, value_name = "SIZE", value_parser = disk_rate)]
+        disk: Option<Size>,
         #[command(flatten)]
         way: Way,
     },
@@ -314,6 +318,13 @@ fn store_here(text: &str) -> Result<String, String> {
     checked
         .map(|()| text.to_owned())
         .map_err(|failure| failure.in_a_line())
+}
+
+fn disk_rate(text: &str) -> Result<Size, String> {
+    match text.parse()? {
+        Size(0) => Err("a disk takes at least a byte a second".to_owned()),
+        rate => Ok(rate),
+    }
 }
 
 fn bank_policy(text: &str) -> Result<Policy, String> {

@@ -9,6 +9,7 @@ use super::{
 use hearth_agent::{Policy, Replicas};
 use hearth_set::failure::Failure;
 use hearth_set::report::Format;
+use hearth_set::size::Size;
 use hearth_set::trial::matmul::System;
 
 /// A benchmark, and how it is told.
@@ -36,7 +37,7 @@ pub(super) enum Task<'a> {
     Btio(btio::Load<'a>),
     FlashIo(flash_io::Load<'a>),
     Throughput(tiers::Load<'a>),
-    Fuse(tiers::Load<'a>),
+    Fuse(tiers::fuse::Load<'a>),
     Replication(&'static tiers::replication::Effort),
     Create(tiers::Load<'a>),
     Findings(usize),
@@ -167,7 +168,7 @@ fn task(bench: &Bench) -> Result<Task<'_>, Failure> {
             way,
         } => Task::FlashIo(flash_io((&store.kind, chosen), ranks, mpi, *way)?),
         B::Throughput { store, way } => Task::Throughput(tiers(&store.kind, *way)),
-        B::Fuse { store, way } => Task::Fuse(tiers(&store.kind, *way)),
+        B::Fuse { store, disk, way } => Task::Fuse(fuse(&store.kind, *disk, *way)),
         B::Create { store, way } => Task::Create(tiers(&store.kind, *way)),
         B::Replication { way } => Task::Replication(replication(*way)),
         B::Findings { way } => Task::Findings(way.of(3, 1)),
@@ -334,6 +335,14 @@ fn ranks_or(asked: &[u32], usual: &[u32]) -> Vec<u32> {
 fn tiers(store: &str, way: Way) -> tiers::Load<'_> {
     tiers::Load {
         store,
+        effort: way.of(&tiers::Effort::FULL, &tiers::Effort::QUICK),
+    }
+}
+
+fn fuse(store: &str, disk: Option<Size>, way: Way) -> tiers::fuse::Load<'_> {
+    tiers::fuse::Load {
+        store,
+        disk,
         effort: way.of(&tiers::Effort::FULL, &tiers::Effort::QUICK),
     }
 }

@@ -3,6 +3,7 @@
 //! All of a set runs on this machine, so agents share its processors and its disk: what grows here
 //! with their number is what these leave. Test hosts have a share of the processors each.
 
+pub(super) mod fuse;
 pub(super) mod replication;
 mod simulated;
 pub(super) mod throughput;
@@ -17,7 +18,6 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::Instant;
 
-use super::disk::Disk;
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::options::SetSpec;
 use hearth_set::report::{BenchReport, median, rounded};
@@ -159,125 +159,6 @@ fn rate(slices: &Slices, from: u64, to: u64) -> f64 {
     rates.sum()
 }
 
-/// Bytes per second that the disk of `fuse` takes: fewer than a mount on a small machine passes on.
-const DISK_RATE: u64 = 100 << 20;
-/// Bytes that it holds; only those that are written take room.
-const DISK_BYTES: u64 = 8 << 30;
-
-/// Processes that write and sync through the mount, over the same on the tier's own file system. Of two
-/// runs side by side now the one is first and now the other.
-pub(super) fn fuse(load: &Load<'_>, signals: &Signals) -> Result<BenchReport, Failure> {
-    let &Load {
-        store: backing,
-        effort,
-    } = load;
-    let dir = tempfile::tempdir().or_fail(|| "cannot make a directory".to_owned())?;
-    let mut report = BenchReport::new("fuse", backing);
-    let disk = Disk::make(dir.path(), DISK_BYTES, DISK_RATE);
-    let place = match &disk {
-        Ok(disk) => {
-            report.sum_up("disk_mb_s", DISK_RATE >> 20);
-            disk.at().to_owned()
-        }
-        Err(why) => {
-            eprintln!(
-                "warning: {why}; over this machine's own disk, memory may be what is measured"
-            );
-            dir.path().to_owned()
-        }
-    };
-    let (store, alone) = (dir.path().join("store"), place.join("alone"));
-    for made in [&store, &alone] {
-        std::fs::create_dir_all(made).or_fail(|| "cannot make a directory".to_owned())?;
-    }
-    let spec = spec(1, backing, &place, 16 << 30)?;
-    let cluster = Cluster::start(&hearth()?, &store, dir.path(), spec, signals)?;
-    let pair = Pair {
-        alone,
-        mount: cluster.points()[0].clone(),
-    };
-    let mut least = f64::INFINITY;
-    let mut written = Vec::new();
-    for processes in [1, 2, 4, 8, 12] {
-        let request = REQUEST_BYTES as u64;
-        let bytes = effort.bytes / processes as u64 / request * request;
-        let (mut ratios, mut alone, mut mount) = (Vec::new(), Vec::new(), Vec::new());
-        for turn in 0..effort.turns {
-            let name = format!("{processes}-{turn}");
-            let took = pair.seconds(&name, (processes, bytes), turn)?;
-            ratios.push(took.0 / took.1);
-            alone.push(took.0);
-            mount.push(took.1);
-            let names = (0..processes).map(|number| format!("{name}-{number}"));
-            written.push((names.collect::<Vec<_>>(), bytes));
-        }
-        let ratio = median(&ratios);
-        least = least.min(ratio);
-        let case = format!("{processes} writers");
-        let all = ((processes as u64 * bytes) >> 20) as f64;
-        for (system, took) in [("tier alone", &alone), ("mount", &mount)] {
-            report.row(
-                system,
-                &case,
-                "write and fsync",
-                all / median(took),
-                "MiB/s",
-            );
-        }
-        report.row("mount over tier alone", &case, "bandwidth", ratio, "x");
-        report.sum_up(&format!("over_tier_{processes}"), rounded(ratio));
-    }
-    report.sum_up("over_tier_least", rounded(least));
-    cluster.end()?;
-    let right = written.iter().try_fold(true, |all, (names, bytes)| {
-        Ok::<_, Failure>(all & are_whole(&store, names, *bytes)?)
-    })?;
-    report.sum_up("verified", right);
-    Ok(report)
-}
-
-/// A tier's file system, and the mount over an agent with that tier.
-struct Pair {
-    alone: PathBuf,
-    mount: PathBuf,
-}
-
-impl Pair {
-    /// How long it takes on the file system alone, and through the mount.
-    fn seconds(&self, name: &str, load: (usize, u64), turn: usize) -> Result<(f64, f64), Failure> {
-        let alone = || {
-            self.settle()?;
-            let took = synced(&self.alone, name, load)?;
-            for number in 0..load.0 {
-                let path = self.alone.join(format!("{name}-{number}"));
-                std::fs::remove_file(path).or_fail(|| "cannot remove a file".to_owned())?;
-            }
-            Ok::<_, Failure>(took)
-        };
-        let ours = || {
-            self.settle()?;
-            synced(&self.mount, name, load)
-        };
-        match turn % 2 {
-            0 => {
-                let alone = alone()?;
-                Ok((alone, ours()?))
-            }
-            _ => {
-                let ours = ours()?;
-                Ok((alone()?, ours))
-            }
-        }
-    }
-
-    /// Writes out bytes that earlier turns left unwritten, so that the next one does not wait for them.
-    fn settle(&self) -> Result<(), Failure> {
-        let what = || "cannot bring a disk to rest".to_owned();
-        let disk = File::open(&self.alone).or_fail(what)?;
-        rustix::fs::syncfs(disk).or_fail(what)
-    }
-}
-
 /// Does something in so many threads, each with its number.
 fn at_once(threads: usize, work: impl Fn(usize) -> io::Result<()> + Sync) -> io::Result<()> {
     thread::scope(|scope| {
@@ -293,22 +174,6 @@ fn at_once(threads: usize, work: impl Fn(usize) -> io::Result<()> + Sync) -> io:
         let ended: Vec<io::Result<()>> = ended.collect();
         ended.into_iter().collect()
     })
-}
-
-/// Seconds until so many writers have written and synced a file each.
-fn synced(dir: &Path, name: &str, (writers, bytes): (usize, u64)) -> Result<f64, Failure> {
-    let request = request();
-    let begun = Instant::now();
-    let write = |number: usize| -> io::Result<()> {
-        let file = File::create(dir.join(format!("{name}-{number}")))?;
-        for offset in (0..bytes).step_by(REQUEST_BYTES) {
-            file.write_all_at(&request, offset)?;
-        }
-        file.sync_all()
-    };
-    let done = at_once(writers, write);
-    done.or_fail(|| "cannot write".to_owned())?;
-    Ok(begun.elapsed().as_secs_f64())
 }
 
 /// Empty files created in one directory by four agents at once: rate and messages as it grows.

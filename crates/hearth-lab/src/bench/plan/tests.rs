@@ -31,6 +31,7 @@ fn values(bench: &str, option: &str) -> &'static [&'static str] {
         "ranks" => &["9"],
         "mpi" => &["mpich"],
         "link" => &["200mbit"],
+        "disk" => &["100MiB"],
         "clients" => &["3"],
         "schedules" => &["5"],
         "seed" => &["7"],
