@@ -260,8 +260,33 @@ fn records_are_read_right_by_one_and_by_several() {
         "--json",
     ]);
     assert_eq!(found["verified"], true);
-    assert!(found["bank_shared_cold_read_over_none"].is_number());
+    assert!(found["bank_shared_cold_read_over_store"].is_number());
     assert!(found["bank_loses"].is_array());
+}
+
+#[test]
+fn nothing_is_compared_with_a_directory_past_a_model() {
+    let test = "nothing_is_compared_with_a_directory_past_a_model";
+    if skipped(test, &["memcached"]) {
+        return;
+    }
+    let stat = ["bench", "stat", "--clients", "1", "--policy", "home"];
+    let latency = ["bench", "read-latency"];
+    for words in [&stat[..], &latency] {
+        let output = lab(&[words, &["--store", SWIFT, "--quick", "--json"]].concat());
+        let found = summary_of(&output);
+        assert_eq!(found["verified"], true, "{found}");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(text.contains(r#""system":"directory""#), "{text}");
+        assert!(!text.contains(r#""system":"store""#), "{text}");
+        let keys = found.as_object().expect("a summary").keys();
+        let compared = |key: &&String| key.starts_with("improvement") || key.contains("_over_");
+        let wrong: Vec<_> = keys
+            .filter(compared)
+            .filter(|key| !key.contains("_model_"))
+            .collect();
+        assert!(wrong.is_empty(), "{wrong:?}");
+    }
 }
 
 #[test]

@@ -55,9 +55,10 @@ impl System {
         systems
     }
 
-    pub(super) fn name(self) -> String {
+    /// Its name in figures over a kind of store.
+    pub(super) fn name(self, store: &str) -> String {
         match self {
-            System::Store => "store".to_owned(),
+            System::Store => bare_name(store).to_owned(),
             System::Under(policy) => policy.to_string(),
             System::BankInline => "bank inline".to_owned(),
         }
@@ -76,6 +77,20 @@ impl System {
             System::BankInline => BankUpdate::Inline,
             System::Store | System::Under(_) => BankUpdate::Thread,
         }
+    }
+}
+
+/// Whether agents alone reach a kind of store: it is a model, over a directory that others find as it is.
+pub(super) fn is_model(store: &str) -> bool {
+    store.starts_with("model")
+}
+
+/// The name of that which clients without agents work on.
+pub(super) fn bare_name(store: &str) -> &'static str {
+    if is_model(store) {
+        "directory"
+    } else {
+        "store"
     }
 }
 

@@ -4,7 +4,7 @@
 //! A *cold* read comes after the operating system's pages were dropped on all hosts, a *warm* one after
 //! another read. Agents and daemons keep what they hold, since they are what is measured.
 
-use super::fixture::{Field, Fixture, System, Translators};
+use super::fixture::{Field, Fixture, System, Translators, bare_name, is_model};
 use super::hosts::forget_caches;
 use crate::workload::records::RECORDS;
 use hearth_agent::Policy;
@@ -62,22 +62,38 @@ const CASES: [(&str, &str); 3] = [
 /// The phases of the program that are timed, in order.
 const PHASES: [&str; 3] = ["write", "cold read", "warm read"];
 
-/// The system without any cache, which ratios are over.
-const BARE: &str = "none";
+/// The volume without its client's caches.
+const UNCACHED: &str = "none";
 
-/// Systems that are compared, by the fixture that they use.
-const SYSTEMS: [(Translators, &[(&str, System)]); 2] = [
-    (Translators::Off, &[(BARE, System::Store)]),
-    (
-        Translators::AsShipped,
-        &[
-            ("store", System::Store),
-            ("bank", System::Under(Policy::Bank)),
-            ("bank inline", System::BankInline),
-            ("home", System::Under(Policy::Home)),
-        ],
-    ),
+/// Systems of Hearth, by their names.
+const OURS: [(&str, System); 3] = [
+    ("bank", System::Under(Policy::Bank)),
+    ("bank inline", System::BankInline),
+    ("home", System::Under(Policy::Home)),
 ];
+
+/// A system and its name.
+type Named = (&'static str, System);
+
+/// Systems that are measured, by the fixture that they use.
+fn systems(store: &str) -> Vec<(Translators, Vec<Named>)> {
+    let mut whole = vec![(bare_name(store), System::Store)];
+    whole.extend(OURS);
+    let mut all = vec![(Translators::AsShipped, whole)];
+    if store == "gluster" {
+        all.insert(0, (Translators::Off, vec![(UNCACHED, System::Store)]));
+    }
+    all
+}
+
+/// Systems that ratios are over. What is reached past a model is no rival of it.
+fn rivals(store: &str) -> &'static [&'static str] {
+    match store {
+        "gluster" => &[UNCACHED, "store"],
+        model if is_model(model) => &[],
+        _ => &["store"],
+    }
+}
 
 /// A system, a case, a size of records, a phase.
 type Spot = (&'static str, &'static str, usize, &'static str);
@@ -89,10 +105,10 @@ pub(super) fn run(load: &Load<'_>, signals: &Signals) -> Result<BenchReport, Fai
 
     let mut samples: BTreeMap<Spot, Vec<f64>> = BTreeMap::new();
     let mut right = true;
-    for (translators, systems) in SYSTEMS {
+    for (translators, systems) in systems(store) {
         let fixture = Fixture::prepare(store, clients, translators, signals)?;
         for turn in 0..effort.turns {
-            for &(name, system) in systems {
+            for &(name, system) in &systems {
                 progress(&format!("turn {} of {}: {name}", turn + 1, effort.turns));
                 let field = fixture.field(system, clients, signals)?;
                 right &= measure(&field, (name, effort), &mut samples, signals)?;
@@ -107,7 +123,7 @@ pub(super) fn run(load: &Load<'_>, signals: &Signals) -> Result<BenchReport, Fai
     }
     report.sum_up("verified", right);
     report.sum_up("clients", clients);
-    sum_up(&mut report, &samples, effort);
+    sum_up(&mut report, &samples, load);
     Ok(report)
 }
 
@@ -152,55 +168,84 @@ fn forget_pages() {
     let _ = forget_caches();
 }
 
-fn sum_up(report: &mut BenchReport, samples: &BTreeMap<Spot, Vec<f64>>, effort: &Effort) {
-    let ratio = |(system, case, size, phase): Spot| {
-        let of = |system| {
-            median(
-                samples
-                    .get(&(system, case, size, phase))
-                    .map_or(&[][..], Vec::as_slice),
-            )
-        };
-        of(system) / of(BARE).max(f64::MIN_POSITIVE)
-    };
-    let names = ["store", "bank", "bank inline", "home"];
-    for (system, (case, _)) in names
-        .iter()
-        .flat_map(|name| CASES.map(|case| (*name, case)))
-    {
-        for phase in PHASES {
-            let ratios: Vec<f64> = effort
-                .sizes
-                .iter()
-                .map(|&size| ratio((system, case, size, phase)))
-                .collect();
-            let key = format!("{system} {case} {phase} over none").replace(' ', "_");
-            report.sum_up(&key, rounded(median(&ratios)));
+/// Times of records, by where they were taken.
+type Samples = BTreeMap<Spot, Vec<f64>>;
+
+/// The middle of a record's time over that of another system.
+fn ratio(samples: &Samples, (system, case, size, phase): Spot, below: &'static str) -> f64 {
+    let of = |system| samples.get(&(system, case, size, phase));
+    let middle = |system| median(of(system).map_or(&[][..], Vec::as_slice));
+    middle(system) / middle(below).max(f64::MIN_POSITIVE)
+}
+
+fn sum_up(report: &mut BenchReport, samples: &Samples, load: &Load<'_>) {
+    let rivals = rivals(load.store);
+    for &below in rivals {
+        let names = ["store"].into_iter().chain(OURS.map(|(name, _)| name));
+        for system in names.filter(|name| *name != below) {
+            compare(report, samples, (system, below), load.effort);
         }
     }
-    for system in ["bank", "bank inline"] {
-        let of_case = |case| {
-            let sizes = effort.sizes.iter();
-            sizes.map(move |&size| ratio((system, case, size, "write")))
-        };
-        let ratios: Vec<f64> = CASES.iter().flat_map(|(case, _)| of_case(case)).collect();
-        let key = format!("{system} write over none").replace(' ', "_");
-        report.sum_up(&key, rounded(median(&ratios)));
+    if !rivals.is_empty() {
+        report.sum_up("bank_loses", losses(samples, rivals, load.effort));
     }
-    let lost: Vec<String> = CASES
+    report.sum_up("reason", reason(rivals));
+}
+
+/// The medians of all ratios of a system over another.
+fn compare(
+    report: &mut BenchReport,
+    samples: &Samples,
+    (system, below): (&'static str, &'static str),
+    effort: &Effort,
+) {
+    let mut sum_up = |what: String, ratios: &[f64]| {
+        let key = format!("{system} {what} over {below}").replace(' ', "_");
+        report.sum_up(&key, rounded(median(ratios)));
+    };
+    let of = |case, phase| {
+        let sizes = effort.sizes.iter();
+        sizes.map(move |&size| ratio(samples, (system, case, size, phase), below))
+    };
+    for (case, _) in CASES {
+        for phase in PHASES {
+            sum_up(
+                format!("{case} {phase}"),
+                &of(case, phase).collect::<Vec<_>>(),
+            );
+        }
+    }
+    if system.starts_with("bank") {
+        let writes = CASES.iter().flat_map(|(case, _)| of(case, "write"));
+        sum_up("write".to_owned(), &writes.collect::<Vec<_>>());
+    }
+}
+
+/// The cases in which the bank takes longer than the faster of its rivals, with how many times as long.
+fn losses(samples: &Samples, rivals: &[&'static str], effort: &Effort) -> Vec<String> {
+    let mut lost = Vec::new();
+    for (case, phase) in CASES
         .iter()
         .flat_map(|(case, _)| PHASES.map(|phase| (*case, phase)))
-        .flat_map(|(case, phase)| effort.sizes.iter().map(move |&size| (case, phase, size)))
-        .filter_map(|(case, phase, size)| {
-            let ratio = ratio(("bank", case, size, phase));
-            (ratio > 1.0).then(|| format!("{case}, {phase} of {size} B: {}", rounded(ratio)))
-        })
-        .collect();
-    report.sum_up("bank_loses", lost);
-    report.sum_up(
-        "reason",
-        "ratios are medians over the sizes of records, of a record's time over that of the store without \
-         its client's caches. Nothing is kept where it is read under policy bank, so each read of a block \
-         is a round trip to a daemon; readers that the operating system reads ahead for pay less",
-    );
+    {
+        for &size in effort.sizes {
+            let over = |below: &&'static str| ratio(samples, ("bank", case, size, phase), below);
+            let most = rivals.iter().map(over).fold(0.0, f64::max);
+            if most > 1.0 {
+                lost.push(format!("{case}, {phase} of {size} B: {}", rounded(most)));
+            }
+        }
+    }
+    lost
+}
+
+fn reason(rivals: &[&str]) -> &'static str {
+    if rivals.is_empty() {
+        return "agents alone reach a model. So rows of `directory` are of a directory on this machine, and \
+                nothing is compared with them";
+    }
+    "ratios are medians over the sizes of records, of a record's time over that of the rival: `store` is \
+     the store as shipped, `none` the volume without its client's caches. `bank_loses` is over the faster \
+     one. Nothing is kept where it is read under policy bank, so each read of a block is a round trip to a \
+     daemon; readers that the operating system reads ahead for pay less"
 }

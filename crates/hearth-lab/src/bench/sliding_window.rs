@@ -6,6 +6,7 @@
 
 mod moves;
 
+use super::fixture::is_model;
 use super::mpi::{Mpi, Place, Program, Run, Runs, Source, Testbed, Told, Way};
 use hearth_agent::Policy;
 use hearth_set::failure::Failure;
@@ -56,7 +57,7 @@ enum Locking {
 impl Rival {
     /// The store without a cache over it, with locks or without.
     fn bare(store: &str, locking: Locking) -> Rival {
-        let way = match store.starts_with("model") {
+        let way = match is_model(store) {
             true => Way::Mounts(System::NONE),
             false => Way::Mounts(System::Native),
         };

@@ -4,7 +4,7 @@
 
 mod model;
 
-use super::fixture::{Fixture, System, Translators};
+use super::fixture::{Fixture, System, Translators, is_model};
 use crate::workload;
 use hearth_agent::Policy;
 use hearth_set::failure::Failure;
@@ -66,6 +66,11 @@ pub(super) struct Load<'a> {
 }
 
 impl Load<'_> {
+    /// Whether the store's servers count requests.
+    fn is_counted(&self) -> bool {
+        self.store == "gluster"
+    }
+
     fn most(&self) -> u32 {
         self.clients.iter().copied().max().unwrap_or(1)
     }
@@ -74,7 +79,7 @@ impl Load<'_> {
 /// A figure's name, how it is read off a sample, and its unit.
 type Figure = (&'static str, fn(&Sample) -> f64, &'static str);
 
-const FIGURES: [Figure; 6] = [
+const FIGURES: [Figure; 4] = [
     ("first pass", |sample| sample.seconds[0], "s"),
     ("second pass", |sample| sample.seconds[1], "s"),
     (
@@ -87,6 +92,10 @@ const FIGURES: [Figure; 6] = [
         |sample| sample.messages[1] as f64,
         "",
     ),
+];
+
+/// Figures where the store's servers count what they are asked.
+const COUNTED: [Figure; 2] = [
     (
         "store requests of the first pass",
         |sample| sample.asked[0] as f64,
@@ -171,7 +180,7 @@ fn measure(load: &Load<'_>, signals: &Signals) -> Result<(Vec<Run>, Steps), Fail
                 progress(&format!(
                     "turn {} of {of}: {}, {count} clients",
                     turn + 1,
-                    system.name()
+                    system.name(load.store)
                 ));
                 let sample = one(&fixture, (system, count), files, span, signals)?;
                 samples.push((system, count, sample));
@@ -298,8 +307,11 @@ fn tell(report: &mut BenchReport, samples: &[Run], load: &Load<'_>) {
     for &count in load.clients {
         let case = case(count);
         for &system in &load.systems {
-            let (name, at) = (system.name(), (system, count));
-            for (metric, figure, unit) in FIGURES {
+            let (name, at) = (system.name(load.store), (system, count));
+            let all = FIGURES
+                .iter()
+                .chain(COUNTED.iter().filter(|_| load.is_counted()));
+            for &(metric, figure, unit) in all {
                 let value = middle(samples, at, figure);
                 report.row(&name, &case, metric, value, unit);
             }
@@ -334,23 +346,40 @@ fn sum_up(
         let pace = pace(samples, count, steps);
         for &system in &load.systems {
             stop_if_told(signals)?;
-            if system != System::Store {
+            // What is reached past a model is not its rival.
+            if system != System::Store && !is_model(load.store) {
                 compare(report, samples, (system, count), load);
+            }
+            if system == System::Store && !load.is_counted() {
+                continue;
             }
             if let Some(counts) =
                 model::Counts::of(system, (load.effort.files, count), &pace, listing)
             {
-                count_out(report, samples, (system, count), &counts);
+                count_out(report, samples, (system, count), &counts, load);
             }
         }
     }
-    report.sum_up(
-        "reason",
-        "time of all clients to ask for every file, over GlusterFS with its caches as shipped; both \
-         without what the operating system keeps. The gain of the first pass is that the store is \
-         asked once for all clients, and not once for each",
-    );
+    report.sum_up("reason", reason(load));
     Ok(())
+}
+
+fn reason(load: &Load<'_>) -> &'static str {
+    if load.is_counted() {
+        return "time of all clients to ask for every file, over GlusterFS with its caches as shipped; both \
+                without what the operating system keeps. The gain of the first pass is that the store is \
+                asked once for all clients, and not once for each";
+    }
+    match is_model(load.store) {
+        true => {
+            "agents alone reach a model. So rows of `directory` are of a directory on this machine, and \
+             nothing is compared with them"
+        }
+        false => {
+            "time of all clients to ask for every file, over a directory on this machine; both without what \
+             the operating system keeps"
+        }
+    }
 }
 
 /// How fast this machine was with so many clients: in their first passes over the store itself, and in second ones under
@@ -383,7 +412,7 @@ fn compare(
         let seconds = |of| middle(samples, of, |sample| sample.seconds[pass]);
         let (store, ours) = (seconds((System::Store, count)), seconds((system, count)));
         let gain = rounded(1.0 - ours / store);
-        report.sum_up(&format!("{key}_{}_{count}", system.name()), gain);
+        report.sum_up(&format!("{key}_{}_{count}", system.name(load.store)), gain);
         if system == System::Under(Policy::Home) && count == load.most() {
             report.sum_up(key, gain);
         }
@@ -391,14 +420,22 @@ fn compare(
 }
 
 /// Counts of the first pass, beside those of the model.
-fn count_out(report: &mut BenchReport, samples: &[Run], at: (System, u32), model: &model::Counts) {
-    let (name, count) = (at.0.name(), at.1);
+fn count_out(
+    report: &mut BenchReport,
+    samples: &[Run],
+    at: (System, u32),
+    model: &model::Counts,
+    load: &Load<'_>,
+) {
+    let (name, count) = (at.0.name(load.store), at.1);
     let messages = middle(samples, at, |sample| sample.messages[0] as f64);
     let asked = middle(samples, at, |sample| sample.asked[0] as f64);
-    for (key, counted, due) in [
+    let counts = [
         ("messages", messages, model.messages),
         ("store_requests", asked, model.store_requests),
-    ] {
+    ];
+    let told = counts.len() - usize::from(!load.is_counted());
+    for (key, counted, due) in counts.into_iter().take(told) {
         report.sum_up(&format!("{name}_{key}_{count}"), counted);
         if due == 0.0 {
             continue;
