@@ -211,10 +211,15 @@ impl Bench<'_> {
 /// A figure of one run.
 type Figure = (&'static str, &'static str, fn(&Run) -> f64);
 
-const FIGURES: [Figure; 7] = [
+/// Figures of the ranks.
+const TOLD: [Figure; 3] = [
     ("write time", "s", write_s),
     ("read time", "s", |run| run.told.read_s),
     ("writes", "", |run| run.told.writes as f64),
+];
+
+/// Figures of their agents.
+const COUNTED: [Figure; 4] = [
     ("store write requests", "", store_writes),
     ("store read requests", "", |run| {
         run.counts.store_read_requests as f64
@@ -226,7 +231,7 @@ const FIGURES: [Figure; 7] = [
 fn report(load: &Load<'_>, ways: &[Way], runs: &Runs) -> BenchReport {
     let mut report = BenchReport::new("btio", load.store);
     for case in load.cases() {
-        add_case(&mut report, ways, runs, case);
+        add_case(&mut report, (load.store, ways), runs, case);
     }
     let least = |modes: &[Mode], figure: fn(&Run) -> f64, below: &str| {
         let cases = load.cases().into_iter();
@@ -250,15 +255,18 @@ fn report(load: &Load<'_>, ways: &[Way], runs: &Runs) -> BenchReport {
     report
 }
 
-fn add_case(report: &mut BenchReport, ways: &[Way], runs: &Runs, case: Case) {
+fn add_case(report: &mut BenchReport, (store, ways): (&str, &[Way]), runs: &Runs, case: Case) {
     let (title, key) = (&case.name(), case.key());
     for &way in ways.iter().filter(|&&way| case.mode.is_seen_by(way)) {
         let name = &way.name();
-        for (metric, unit, figure) in FIGURES {
-            report.row(name, title, metric, runs.of(title, name, figure), unit);
+        let counted = COUNTED.iter().filter(|_| way.has_agents(store));
+        for (metric, unit, figure) in TOLD.iter().chain(counted) {
+            report.row(name, title, metric, runs.of(title, name, *figure), unit);
         }
-        let writes = runs.of(title, name, store_writes);
-        report.sum_up(&format!("store_write_requests_{name}_{key}"), writes);
+        if way.has_agents(store) {
+            let writes = runs.of(title, name, store_writes);
+            report.sum_up(&format!("store_write_requests_{name}_{key}"), writes);
+        }
         if way.is_gathering() {
             let speedup = |figure| runs.ratio(title, figure, "none", name);
             report.sum_up(&format!("{name}_over_none_{key}"), speedup(Run::io_s));

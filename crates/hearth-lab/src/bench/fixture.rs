@@ -82,7 +82,7 @@ impl System {
 
 /// Whether agents alone reach a kind of store: it is a model, over a directory that others find as it is.
 pub(super) fn is_model(store: &str) -> bool {
-    store.starts_with("model")
+    !matches!(store, "posix" | "gluster")
 }
 
 /// The name of that which clients without agents work on.

@@ -197,9 +197,14 @@ fn store_writes(run: &Run) -> f64 {
 /// A figure of one run.
 type Figure = (&'static str, &'static str, fn(&Run) -> f64);
 
-const FIGURES: [Figure; 6] = [
+/// Figures of the ranks.
+const TOLD: [Figure; 2] = [
     ("bandwidth", "MB/s", |run| bandwidth(run) / 1e6),
     ("write time", "s", |run| run.told.write_s),
+];
+
+/// Figures of their agents.
+const COUNTED: [Figure; 4] = [
     ("store write requests", "", store_writes),
     ("store write bytes", "B", |run| {
         run.counts.store_write_bytes as f64
@@ -217,8 +222,9 @@ fn report(load: &Load<'_>, ways: &[Way], runs: &Runs) -> BenchReport {
         let case = size.case();
         for way in ways {
             let name = way.name();
-            for (metric, unit, figure) in FIGURES {
-                let value = runs.of(&case, &name, figure);
+            let counted = COUNTED.iter().filter(|_| way.has_agents(load.store));
+            for (metric, unit, figure) in TOLD.iter().chain(counted) {
+                let value = runs.of(&case, &name, *figure);
                 report.row(&name, &case, metric, value, unit);
             }
             if way.is_gathering() {
@@ -230,7 +236,7 @@ fn report(load: &Load<'_>, ways: &[Way], runs: &Runs) -> BenchReport {
         least = least.min(runs.ratio(&case, bandwidth, "home", "none"));
     }
     if let Some(size) = load.sizes().last() {
-        for way in ways {
+        for way in ways.iter().filter(|way| way.has_agents(load.store)) {
             let writes = runs.of(&size.case(), &way.name(), store_writes);
             report.sum_up(&format!("store_write_requests_{}", way.name()), writes);
         }

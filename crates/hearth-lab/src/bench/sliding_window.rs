@@ -93,11 +93,6 @@ impl Rival {
         matches!(self.way, Way::Mounts(System::Native | System::NONE))
     }
 
-    /// Whether agents are between, which count messages and requests of the store.
-    fn counts(self) -> bool {
-        self.way != Way::Mounts(System::Native)
-    }
-
     /// Whether every read must see whole pages, and the end be the last write to each. The store promises
     /// neither to programs that do not lock: where a request is cut in two, even sectors are of two writes.
     fn is_coherent(self) -> bool {
@@ -291,7 +286,7 @@ fn report(load: &Load<'_>, rivals: &[Rival], runs: &Runs) -> BenchReport {
         let case = case(ranks);
         for rival in rivals {
             let name = rival.name();
-            let counted = COUNTED.iter().filter(|_| rival.counts());
+            let counted = COUNTED.iter().filter(|_| rival.way.has_agents(load.store));
             for (metric, unit, figure) in TOLD.iter().chain(counted) {
                 let value = runs.of(&case, &name, *figure);
                 report.row(&name, &case, metric, value, unit);
@@ -301,7 +296,10 @@ fn report(load: &Load<'_>, rivals: &[Rival], runs: &Runs) -> BenchReport {
         add_gains(&mut report, rivals, runs, ranks);
     }
     let most = load.ranks.iter().copied().max().unwrap_or(1);
-    for rival in rivals.iter().filter(|rival| rival.counts()) {
+    for rival in rivals
+        .iter()
+        .filter(|rival| rival.way.has_agents(load.store))
+    {
         let requests = runs.of(&case(most), &rival.name(), store_requests);
         report.sum_up(&format!("store_requests_{}", rival.name()), requests);
     }

@@ -1,5 +1,6 @@
 //! How the ranks of a program reach their files.
 
+use crate::bench::fixture::is_model;
 use crate::bench::hosts::counts_in;
 use crate::hearth::hearth;
 use hearth_agent::{Policy, Semantics};
@@ -49,6 +50,11 @@ impl Way {
             Way::Mounts(_) | Way::Runs(_) | Way::Ranks(_) => Semantics::Posix,
             Way::LooseMounts(_) | Way::LooseRuns(_) | Way::LooseRanks(_) => Semantics::Mpi,
         }
+    }
+
+    /// Whether agents are between ranks and a kind of store, and count what they do.
+    pub(in crate::bench) fn has_agents(self, store: &str) -> bool {
+        self != Way::Mounts(System::Native) || is_model(store)
     }
 
     /// Whether writes gather in memory before they go to the store.
