@@ -1,7 +1,7 @@
 //! Processes that write and sync through the mount of an agent with a tier, over the same on the tier's own file
 //! system. Of two runs side by side now the one is first and now the other.
 //!
-//! The tier is in memory, so that nothing but the mount and its agent takes time. Where a rate is asked for it is on
+//! The tier is in memory, so that nothing but the mount and its agent takes time. If a rate is asked for, it is on
 //! a disk that takes as much, and every row says so.
 
 use super::{Effort, REQUEST_BYTES, are_whole, at_once, request, spec};
