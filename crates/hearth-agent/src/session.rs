@@ -214,6 +214,10 @@ impl Session for Core {
         self.lock().node().gathers(kernel_handle(handle))
     }
 
+    fn is_posix(&self, handle: SessionHandle) -> bool {
+        self.lock().node().is_posix(kernel_handle(handle))
+    }
+
     fn exchange(&self, handle: SessionHandle, done: Done<()>) {
         let request = Request::Exchange(kernel_handle(handle));
         self.submit(|_| (Waiting::Plain(done), request));

@@ -77,6 +77,11 @@ pub trait Session: Send + Sync + 'static {
         false
     }
 
+    /// True if the file of a handle keeps all promises of level `posix`.
+    fn is_posix(&self, _handle: SessionHandle) -> bool {
+        true
+    }
+
     /// The promise of a lock: other nodes can see every byte written through this node's handles, and later reads here
     /// see theirs. There is nothing to do if that is so all the time.
     fn exchange(&self, _handle: SessionHandle, done: Done<()>) {

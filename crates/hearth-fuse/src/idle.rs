@@ -9,6 +9,7 @@
 //!   times, size and count of names of the file are those with which the handle was granted.
 //! - IDLE-2: a revocation of anything of a file ends its idle handles before it is acknowledged. So a file that others
 //!   write, rename or remove is not open here for nobody's sake.
+//! - IDLE-3 (S32): a handle rests only if its file is one of level `posix`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -135,11 +136,20 @@ impl Core {
         handle.granted.as_ref().is_some_and(is_same)
     }
 
+    /// The first open of a file that nobody has open says what is promised of it (S32). A handle that rests would keep a level
+    /// which somebody outside of the job has changed: so it must be the one that promises most.
+    fn is_posix(&self, handle: &OpenHandle) -> bool {
+        match handle.way {
+            Way::Session(handle) => self.session.is_posix(handle),
+            Way::Store => false,
+        }
+    }
+
     /// Keeps a handle that was closed, if it may serve again. Returns one that is not to stay.
     pub(crate) fn put_by(&self, handle: Arc<OpenHandle>) -> Option<Arc<OpenHandle>> {
         let file = handle.node.file();
         let serves_again = handle.granted.is_some() && self.memory.has_leave(file);
-        if !serves_again {
+        if !serves_again || !self.is_posix(&handle) {
             return Some(handle);
         }
         handle.rests();

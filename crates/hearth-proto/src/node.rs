@@ -281,6 +281,11 @@ impl Node {
         self.client.gathers(handle)
     }
 
+    /// True if the file of a handle is one of level `posix`.
+    pub fn is_posix(&self, handle: Handle) -> bool {
+        self.client.is_posix(handle)
+    }
+
     /// The place of a page that programs of this node may read now without asking anybody: its frame, and how many bytes
     /// of the page that holds. Good until the next step. There is none for a file of which the operating system has newer
     /// bytes, as a program stores into a mapping of it.

@@ -23,13 +23,17 @@ fn path(dir: &Path, number: u64) -> PathBuf {
 }
 
 fn up() -> Fixture {
+    up_with(&KEPT)
+}
+
+fn up_with(options: &[&str]) -> Fixture {
     let fixture = Fixture::new();
     fs::create_dir(fixture.store().join("d")).expect("the store takes it");
     for number in 0..NAMES {
         let name = path(&fixture.store(), number);
         fs::write(name, number.to_string()).expect("the store takes it");
     }
-    fixture.up(AGENTS, &KEPT);
+    fixture.up(AGENTS, options);
     fixture
 }
 
@@ -109,5 +113,21 @@ fn a_change_elsewhere_ends_what_is_open_for_the_next_program() {
     // A home keeps a descriptor of what it is home of.
     assert!(open_files(&fixture) < NAMES);
     read_all(&at, |number| number.to_string());
+    fixture.down();
+}
+
+/// S32: the next open of a file that no program has open says anew what is promised of it.
+#[test]
+fn a_file_that_promises_less_is_open_for_programs_alone() {
+    if skipped("a_file_that_promises_less_is_open_for_programs_alone", &[]) {
+        return;
+    }
+    let fixture = up_with(&["--attr-ttl", "2m", "--semantics", "cto"]);
+    let at = fixture.mount(0);
+    read_all(&at, |number| number.to_string());
+    read_all(&at, |number| number.to_string());
+    until("homes alone have files open", fixture::LIMIT, || {
+        open_files(&fixture) < NAMES
+    });
     fixture.down();
 }

@@ -31,6 +31,7 @@ use crate::ids::{Buf, FileId, Gen, Handle, NodeId, ReqId, Ticket};
 use crate::input::{Request, WriteAt};
 use crate::msg::Body;
 use crate::ranges::Ranges;
+use crate::semantics::Semantics;
 use crate::time::{Span, Time};
 use crate::{RawErrno, errno};
 use alloc::collections::BTreeMap;
@@ -122,6 +123,13 @@ impl Client {
         let opened = self.handles.get(&handle);
         let file = opened.and_then(|opened| self.files.get(&opened.file));
         file.is_some_and(|file| file.semantics.gathers() && !file.bypass)
+    }
+
+    /// True if the file of a handle is one of level `posix`.
+    pub(crate) fn is_posix(&self, handle: Handle) -> bool {
+        let opened = self.handles.get(&handle);
+        let file = opened.and_then(|opened| self.files.get(&opened.file));
+        file.is_some_and(|file| file.semantics == Semantics::Posix)
     }
 
     /// When gathered bytes are old.
