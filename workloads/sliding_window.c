@@ -28,7 +28,7 @@ enum { SECTOR = 4096, HEADER_WORDS = 4, NOBODY = -1 };
 
 static const char USAGE[] =
     "usage: sliding_window init|run|check DIR-TEMPLATE [--page BYTES] [--segments N]\n"
-    "                      [--locks 0|1] [--of RANKS] [--dealt 0|1]\n"
+    "                      [--locks DIR-TEMPLATE] [--of RANKS] [--dealt 0|1]\n"
     "  %r in a template is the rank; --of says for `init` and `check` how many ranks run\n";
 
 /* Who wrote a sector, and in which of its steps. */
@@ -37,11 +37,11 @@ struct stamp {
 };
 
 struct job {
-    const char *template;
+    const char *template, *locks;
     int rank, ranks;
     size_t page_bytes;
     long segments;
-    bool is_dealt, is_locking;
+    bool is_dealt;
 };
 
 struct tally {
@@ -52,8 +52,7 @@ struct window {
     const struct job *job;
     char path[PATH_MAX];
     MPI_File file;
-    /* Locks are taken by it, on the file that calls go to. */
-    int fd;
+    int lock_fd;
     char *bytes;
     /* What this rank overwrote last, page by page. */
     struct stamp *overwritten;
@@ -159,7 +158,7 @@ static void lock_window(struct window *w, short type, MPI_Offset at)
     struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = (off_t)at,
                          .l_len = (off_t)(2 * w->job->page_bytes)};
 
-    while (w->job->is_locking && fcntl(w->fd, F_SETLKW, &lock) != 0)
+    while (w->lock_fd >= 0 && fcntl(w->lock_fd, F_SETLKW, &lock) != 0)
         if (errno != EINTR)
             give_up("lock", w->path, strerror(errno));
 }
@@ -195,14 +194,29 @@ static void step(struct window *w, long page, struct stamp stamp)
 }
 
 /* Ranks that wait spin in MPI's open, as in its barrier: it finds a file that each has opened before. */
-static void open_window(struct window *w)
+static int open_quietly(const struct window *w)
 {
-    w->fd = open(w->path, O_RDWR | O_CLOEXEC);
-    if (w->fd < 0)
+    int fd = open(w->path, O_RDWR);
+
+    if (fd < 0)
         give_up("open", w->path, strerror(errno));
     quiet_barrier();
+    return fd;
+}
+
+static void open_window(struct window *w)
+{
     must(MPI_File_open(MPI_COMM_WORLD, w->path, MPI_MODE_RDWR, MPI_INFO_NULL, &w->file), "open",
          w->path);
+    w->lock_fd = -1;
+    if (w->job->locks) {
+        char path[PATH_MAX];
+
+        path_of(path, w->job->locks, w->job->rank, "window");
+        w->lock_fd = open(path, O_RDWR | O_CLOEXEC);
+        if (w->lock_fd < 0)
+            give_up("open", path, strerror(errno));
+    }
 }
 
 /* Touches every page that has this rank's turn. */
@@ -280,6 +294,7 @@ static int run(const struct job *job)
         w.overwritten[page].step = -1;
     quiet_barrier();
     double start = now();
+    int fd = open_quietly(&w);
     open_window(&w);
     if (job->is_dealt)
         deal(&w);
@@ -287,8 +302,10 @@ static int run(const struct job *job)
     /* MPI waits for all ranks in its close, and spins. */
     quiet_barrier();
     must(MPI_File_close(&w.file), "close", w.path);
-    close(w.fd);
+    close(fd);
     double seconds = now() - start;
+    if (w.lock_fd >= 0)
+        close(w.lock_fd);
     report(&w, seconds);
     free(w.overwritten);
     free(w.bytes);
@@ -344,8 +361,8 @@ static void parse(struct job *job, int argc, char **argv)
             job->ranks = (int)number(argv[i], argv[i + 1], 1, 1 << 16);
         else if (strcmp(argv[i], "--dealt") == 0)
             job->is_dealt = number(argv[i], argv[i + 1], 0, 1) == 1;
-        else if (strcmp(argv[i], "--locks") == 0)
-            job->is_locking = number(argv[i], argv[i + 1], 0, 1) == 1;
+        else if (strcmp(argv[i], "--locks") == 0 && argv[i + 1])
+            job->locks = argv[i + 1];
         else
             misuse(USAGE, argv[i]);
     }

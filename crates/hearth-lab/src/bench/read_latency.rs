@@ -86,7 +86,7 @@ fn systems(store: &str) -> Vec<(Translators, Vec<Named>)> {
     all
 }
 
-/// Systems that ratios are over. A system that is reached past a model is no rival of it.
+/// Systems that ratios are over. A directory past a model is no rival of it.
 fn rivals(store: &str) -> &'static [&'static str] {
     match store {
         "gluster" => &[UNCACHED, "store"],

@@ -215,9 +215,11 @@ fn one(
     let whole = ["--of", &of, "--segments", &segments];
     program.alone(&[&["init", &store], &whole[..]].concat())?;
     let stand = testbed.stand(rival.way, ranks, place)?;
+    // A lock costs no more than it must: it is taken in the store itself.
+    let locks = testbed.bare_dirs(place);
     let mut words = vec!["run", stand.dirs(), "--segments", &segments];
     if rival.locking == Locking::Ranges {
-        words.extend(["--locks", "1"]);
+        words.extend(["--locks", &locks]);
     }
     if pages == Pages::Dealt {
         words.extend(["--dealt", "1"]);

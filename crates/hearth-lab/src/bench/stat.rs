@@ -346,7 +346,7 @@ fn sum_up(
         let pace = pace(samples, count, steps);
         for &system in &load.systems {
             stop_if_told(signals)?;
-            // A system that is reached past a model is not its rival.
+            // A directory past a model is no rival of it.
             if system != System::Store && !is_model(load.store) {
                 compare(report, samples, (system, count), load);
             }

@@ -1,8 +1,8 @@
 //! Processes that write and sync through the mount of an agent with a tier, over the same on the tier's own file
 //! system. Of two runs side by side now the one is first and now the other.
 //!
-//! The tier is in memory, so that nothing but the mount and its agent takes time. If a rate is asked for, it is on
-//! a disk that takes as much, and every row says so.
+//! The tier is in memory, so that nothing but the mount and its agent takes time. With a rate it is on a disk
+//! that takes as much, and every row says so.
 
 use super::{Effort, REQUEST_BYTES, are_whole, at_once, request, spec};
 use crate::bench::disk::Disk;
