@@ -30,7 +30,7 @@ impl Unheard {
 }
 
 impl Client {
-    /// The losses of a file that a new descriptor need not tell.
+    /// The losses of a file that a new descriptor need not tell. A file that was forgotten meanwhile has its last loss again.
     pub(super) fn losses_heard(&mut self, id: FileId) -> u32 {
         let file = self.files.entry(id).or_default();
         let Some(&errno) = self.unheard.0.get(&id) else {

@@ -221,7 +221,7 @@ impl Seat<'_, '_> {
     /// if there is nobody to ask.
     pub(super) fn collect(&mut self, ask: Ask) -> Option<Ask> {
         let cut = match ask.body {
-            Body::Truncate(_) | Body::Detach => true,
+            Body::Truncate(_) | Body::Detach | Body::HasLeft => true,
             Body::Settle { .. } => false,
             _ => return Some(ask),
         };
@@ -264,7 +264,7 @@ impl Seat<'_, '_> {
         match ask.body {
             Body::Settle { store: false } => self.answer(&ask, Body::SettleOk),
             Body::Truncate(size) => self.truncate(ask, size),
-            Body::Detach => self.detach(ask),
+            Body::Detach | Body::HasLeft => self.detach(ask),
             _ => self.settle(After::Answer(ask)),
         }
     }
@@ -274,17 +274,6 @@ impl Seat<'_, '_> {
             // Nobody has anything of it. Others who find it at the name wait all the same, and whoever has opened it in
             // the store already goes there.
             return self.let_unlink(Vec::new(), ask, None);
-        }
-        let homes = self.all_homes();
-        self.cut(Cut::Detach, homes, After::Answer(ask));
-    }
-
-    /// Handles that were open in an earlier view go to the store. Those that this one knows of do so, too, and those of
-    /// which it is told later.
-    pub(super) fn leave_as_others(&mut self, ask: Ask) {
-        if !self.file.known {
-            self.leaves(self.file.generation.life);
-            return self.answer(&ask, Body::Left);
         }
         let homes = self.all_homes();
         self.cut(Cut::Detach, homes, After::Answer(ask));
@@ -380,10 +369,7 @@ impl Seat<'_, '_> {
                 after: After::Answer(ask),
                 errno,
                 ..
-            } => match ask.body {
-                Body::HasLeft => self.leave(homes, errno, Some(ask)),
-                _ => self.let_unlink(homes, ask, errno),
-            },
+            } => self.let_unlink(homes, ask, errno),
             Control::Cutting {
                 cut: Cut::Laminate,
                 homes,
@@ -469,8 +455,12 @@ impl Seat<'_, '_> {
     }
 
     /// The homes have written what they could, and hold requests: the name may go. Until it is known to be gone the
-    /// file's life may go on, so nobody leaves.
+    /// file's life may go on, so nobody leaves. In an earlier view it was known: handles go to the store at once, those of
+    /// which this manager is told later too.
     fn let_unlink(&mut self, homes: Vec<NodeId>, ask: Ask, errno: Option<RawErrno>) {
+        if ask.body == Body::HasLeft {
+            return self.leave(homes, errno, Some(ask));
+        }
         self.answer(&ask, Body::DetachGo);
         if !self.ctx.config.keeps(Guard::NameGoneFirst) {
             return self.leave(homes, errno, None);
