@@ -107,8 +107,8 @@ impl Core {
 
     /// Ends what the kernel did not: at an unmount, closes may be lost.
     pub(crate) fn close_all(&self) {
-        self.end_idle(self.files.drain());
-        self.end_idle(self.idle.drain());
+        self.end_all(self.files.drain());
+        self.end_all(self.idle.drain());
         self.directories.drain();
         self.revoker.stop();
     }

@@ -43,7 +43,7 @@ pub(crate) struct OpenHandle {
 }
 
 impl OpenHandle {
-    /// Its node counts as open until this rests or is dropped.
+    /// Its node counts as open until this is idle or dropped.
     pub(crate) fn new(
         (node, seat): (Arc<Inode>, Seat),
         fd: Arc<OwnedFd>,
@@ -67,13 +67,13 @@ impl OpenHandle {
     }
 
     /// Its last program has closed it. Its node counts as open by others alone, if by any.
-    pub(crate) fn rests(&self) {
+    pub(crate) fn becomes_idle(&self) {
         self.idle.store(true, Ordering::Relaxed);
         self.node.handles.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// A program has it again.
-    pub(crate) fn serves(&self) {
+    pub(crate) fn is_used_again(&self) {
         self.node.handles.fetch_add(1, Ordering::Relaxed);
         self.idle.store(false, Ordering::Relaxed);
     }

@@ -9,7 +9,7 @@
 //!   times, size and count of names of the file are those with which the handle was granted.
 //! - IDLE-2: a revocation of anything of a file ends its idle handles before it is acknowledged. So a file that others
 //!   write, rename or remove is not open here for nobody's sake.
-//! - IDLE-3 (S32): a handle rests only if its file is one of level `posix`.
+//! - IDLE-3: a handle is idle only if its file is one of level `posix`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -121,7 +121,7 @@ impl Core {
             self.end(&handle);
             return None;
         }
-        handle.serves();
+        handle.is_used_again();
         Some(self.opened_again(handle))
     }
 
@@ -136,8 +136,8 @@ impl Core {
         handle.granted.as_ref().is_some_and(is_same)
     }
 
-    /// The first open of a file that nobody has open says what is promised of it (S32). A handle that rests would keep a level
-    /// which somebody outside of the job has changed: so it must be the one that promises most.
+    /// The first open of a file that nobody has open says what is promised of it. An idle handle would keep a level which
+    /// somebody outside of the job has changed: so it must be the one that promises most (IDLE-3).
     fn is_posix(&self, handle: &OpenHandle) -> bool {
         match handle.way {
             Way::Session(handle) => self.session.is_posix(handle),
@@ -152,17 +152,17 @@ impl Core {
         if !serves_again || !self.is_posix(&handle) {
             return Some(handle);
         }
-        handle.rests();
+        handle.becomes_idle();
         let surplus = self.idle.put(handle, IDLE_MAX.min(self.nodes.idle_max()));
         // A revocation may have come between.
         if !self.memory.has_leave(file) {
-            self.end_idle(self.idle.take_all(file));
+            self.end_all(self.idle.take_all(file));
         }
         surplus
     }
 
-    /// Ends handles that were idle.
-    pub(crate) fn end_idle(&self, handles: Vec<Arc<OpenHandle>>) {
+    /// Ends handles.
+    pub(crate) fn end_all(&self, handles: Vec<Arc<OpenHandle>>) {
         handles.iter().for_each(|handle| self.end(handle));
     }
 
