@@ -65,6 +65,14 @@ impl NamedSet {
             (None, None) => Choice::Only,
         }
     }
+
+    /// The same for a command that only looks: all sets, unless one is named.
+    pub fn all_unless_named(&self) -> Choice {
+        match self.choice() {
+            Choice::Only => Choice::All,
+            named => named,
+        }
+    }
 }
 
 impl Set {

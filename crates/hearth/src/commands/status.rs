@@ -11,7 +11,7 @@ use hearth_set::agent::Health;
 use hearth_set::control::{CallError, ControlRequest, Peer};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::output::print;
-use hearth_set::set::{Choice, NamedSet, Set, ask_all, choose};
+use hearth_set::set::{NamedSet, Set, ask_all, choose};
 use hearth_set::size::Size;
 use hearth_set::takedown;
 
@@ -37,10 +37,7 @@ type Answer = Result<Value, CallError>;
 
 /// Shows the chosen sets, all of them unless one is named.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let choice = match args.named.choice() {
-        Choice::Only => Choice::All,
-        other => other,
-    };
+    let choice = args.named.all_unless_named();
     let mut is_well = true;
     for (index, set) in choose(&choice)?.into_iter().enumerate() {
         let peers = set.peers();

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use hearth_set::failure::Failure;
-use hearth_set::set::{Choice, NamedSet};
+use hearth_set::set::NamedSet;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,10 +29,7 @@ pub(crate) struct Args {
 
 /// Shows the chosen sets, all of them unless one is named.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let choice = match args.named.choice() {
-        Choice::Only => Choice::All,
-        other => other,
-    };
+    let choice = args.named.all_unless_named();
     if args.once || !has_terminal() {
         hearth_top::print_once(&choice)
     } else {
