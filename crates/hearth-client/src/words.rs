@@ -24,7 +24,10 @@ pub fn paint_with(painter: fn(&str) -> String) {
 /// Prints a line on standard error, in one write: commands that run at once, as under a launcher, do not mix theirs.
 pub fn say(words: fmt::Arguments<'_>) {
     let line = format!("{words}\n");
-    let line = PAINTER.get().map_or(line.clone(), |paint| paint(&line));
+    let line = match PAINTER.get() {
+        Some(paint) => paint(&line),
+        None => line,
+    };
     // As with `eprintln!` there is nobody to tell; but a closed stream is no reason to panic.
     let _ = std::io::stderr().write_all(line.as_bytes());
 }
