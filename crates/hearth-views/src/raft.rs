@@ -76,7 +76,7 @@ enum Command {
     Look(usize),
     Compact,
     Coordinator(Duration, SyncSender<Option<MemberKey>>),
-    Voters(SyncSender<BTreeSet<MemberKey>>),
+    Voters(Duration, SyncSender<Option<BTreeSet<MemberKey>>>),
 }
 
 /// The log as one agent has it.
@@ -126,9 +126,11 @@ impl Embedded {
         known.ok_or(LogError::Undecided(Silence::NoMajority))
     }
 
-    /// The agents that vote, as far as this one knows: for people, never for a decision.
+    /// The agents that vote, once this one knows of no change of them that is not decided: for people, never for a
+    /// decision.
     pub fn voters(&self, patience: &Patience) -> Result<BTreeSet<MemberKey>, LogError> {
-        self.await_answer(patience, |_, sender| Command::Voters(sender))
+        let known = self.await_answer(patience, Command::Voters)?;
+        known.ok_or(LogError::Undecided(Silence::NoMajority))
     }
 
     /// Takes a request of another agent. Never blocks.
@@ -280,8 +282,9 @@ async fn carry_out(voter: &Arc<Voter>, command: Command) {
             let known = tokio::time::timeout(span, voter.coordinator()).await;
             let _ = sender.try_send(known.ok().flatten());
         }
-        Command::Voters(sender) => {
-            let _ = sender.try_send(electorate::voters(&voter.raft));
+        Command::Voters(span, sender) => {
+            let known = tokio::time::timeout(span, electorate::decided_voters(&voter.raft)).await;
+            let _ = sender.try_send(known.ok().flatten());
         }
         Command::Compact => {
             // A log that ended has nothing to forget.

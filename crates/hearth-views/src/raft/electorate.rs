@@ -34,6 +34,17 @@ pub(super) fn voters(raft: &Raft) -> BTreeSet<MemberKey> {
     metrics.membership_config.voter_ids().collect()
 }
 
+/// Waits until this agent knows of no change of voters under way, and tells who votes.
+pub(super) async fn decided_voters(raft: &Raft) -> Option<BTreeSet<MemberKey>> {
+    let mut metrics = raft.metrics();
+    let decided = metrics.wait_for(|metrics| {
+        let told = &metrics.membership_config;
+        let is_applied = told.log_id().as_ref() <= metrics.last_applied.as_ref();
+        is_applied && told.membership().get_joint_config().len() == 1
+    });
+    Some(decided.await.ok()?.membership_config.voter_ids().collect())
+}
+
 /// Replaces voters while this agent coordinates. A step that gets no answer is tried at the next change.
 pub(super) async fn tend(voter: Arc<Voter>) {
     let mut metrics = voter.raft.metrics();
