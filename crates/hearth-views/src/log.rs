@@ -92,8 +92,8 @@ pub enum LogError {
         wait: LocalSpan,
     },
     /// Nobody says whether it was decided. It may have been, and may yet be: watch.
-    #[error("not decided yet")]
-    Undecided(#[source] Silence),
+    #[error("not decided yet: {0}")]
+    Undecided(Silence),
     /// This incarnation is no member any more. Join as the next.
     #[error("agent {0} is no member any more")]
     Gone(MemberKey),

@@ -15,8 +15,9 @@
 //!
 //! Reading order: `types` (the words), `store` and `machine` (a voter's log, and its views), `voter` (calls),
 //! `hear` (requests of others), `leases` (when an exclusion may be proposed), `electorate` (the voters),
-//! `network`.
+//! `elections` (when one of them asks to coordinate), `network`.
 
+mod elections;
 mod electorate;
 mod hear;
 mod leases;
@@ -31,7 +32,7 @@ mod voter;
 use crate::history::ViewHistory;
 use crate::lease::LocalClock;
 use crate::log::{LogError, Patience, Renewed, Silence, ViewLog};
-use crate::membership::{MemberKey, Membership, MembershipChange, ViewNumber};
+use crate::membership::{MemberId, MemberKey, Membership, MembershipChange, ViewNumber};
 use crate::wire::{AnswerSlot, ViewWire};
 use network::Asking;
 use std::collections::BTreeSet;
@@ -73,6 +74,7 @@ enum Command {
     Propose(MembershipChange, ViewNumber, Duration, SyncSender<Answer>),
     Renew(MemberKey, Duration, SyncSender<Result<Renewed, LogError>>),
     Hear(Vec<u8>, AnswerSlot),
+    Broken(MemberId),
     Look(usize),
     Compact,
     Coordinator(Duration, SyncSender<Option<MemberKey>>),
@@ -136,6 +138,11 @@ impl Embedded {
     /// Takes a request of another agent. Never blocks.
     pub fn hear(&self, request: Vec<u8>, answer: AnswerSlot) {
         self.command(Command::Hear(request, answer));
+    }
+
+    /// The connection to another agent broke. If that coordinates, another does soon.
+    pub fn broken(&self, member: MemberId) {
+        self.command(Command::Broken(member));
     }
 
     /// Forgets all views but the newest `keep`, and the entries of the log that made them.
@@ -239,6 +246,7 @@ async fn run(
     };
     let elections = tokio::spawn(follow_elections(Arc::clone(&voter)));
     let electorate = tokio::spawn(electorate::tend(Arc::clone(&voter)));
+    let turns = tokio::spawn(elections::take_turns(Arc::clone(&voter)));
     let tasks = Arc::new(tokio::sync::Semaphore::new(TASKS_MAX));
     while let Some(command) = commands.recv().await {
         // Not waited for: what is dropped here is asked again, and others' words must go through.
@@ -253,6 +261,7 @@ async fn run(
     }
     elections.abort();
     electorate.abort();
+    turns.abort();
     // It can only fail if it has ended already.
     let _ = voter.raft.shutdown().await;
 }
@@ -277,6 +286,7 @@ async fn carry_out(voter: &Arc<Voter>, command: Command) {
             let _ = sender.try_send(voter.renew(member, span).await);
         }
         Command::Hear(request, answer) => voter.hear(&request, answer).await,
+        Command::Broken(member) => voter.elections.broken(&voter.raft, member),
         Command::Look(turn) => voter.look(turn, WATCH_ASK_SPAN).await,
         Command::Coordinator(span, sender) => {
             let known = tokio::time::timeout(span, voter.coordinator()).await;

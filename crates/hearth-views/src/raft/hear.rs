@@ -4,6 +4,7 @@ use super::types::Request;
 use super::voter::Voter;
 use crate::membership::Membership;
 use crate::wire::{AnswerSlot, bytes, read};
+use openraft::raft::AppendEntriesResponse;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,12 +52,21 @@ impl Voter {
     async fn hear_voter(&self, request: Request, answer: AnswerSlot) {
         let raft = &self.raft;
         let reply = match request {
-            Request::Append(_, request) => raft
-                .append_entries(request)
-                .await
-                .ok()
-                .map(|reply| bytes(&reply)),
-            Request::Vote(_, request) => raft.vote(request).await.ok().map(|reply| bytes(&reply)),
+            Request::Append(_, request) => {
+                let reply = raft.append_entries(request).await;
+                if matches!(&reply, Ok(reply) if !matches!(reply, AppendEntriesResponse::HigherVote(_)))
+                {
+                    self.elections.heard();
+                }
+                reply.ok().map(|reply| bytes(&reply))
+            }
+            Request::Vote(_, request) => {
+                let reply = raft.vote(request).await;
+                if matches!(&reply, Ok(reply) if reply.vote_granted) {
+                    self.elections.heard();
+                }
+                reply.ok().map(|reply| bytes(&reply))
+            }
             Request::Snapshot(_, vote, meta, snapshot) => {
                 let snapshot = openraft::Snapshot { meta, snapshot };
                 let installed = raft.install_full_snapshot(vote, snapshot).await;

@@ -83,6 +83,6 @@ pub struct EmbeddedConfig {
     pub seats: usize,
     /// The terms of leases.
     pub terms: LeaseTerms,
-    /// How often a coordinator is heard of. After 6 to 12 times this without, another is elected.
+    /// How often a coordinator is heard of. After 10 to 20 times this without, another is elected.
     pub heartbeat: std::time::Duration,
 }

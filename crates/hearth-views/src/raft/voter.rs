@@ -3,6 +3,7 @@
 //! All of it runs on one thread. A call becomes a task there, and waits as the task of nobody else does.
 
 use super::VOTERS_MAX;
+use super::elections::{Elections, LEASE_BEATS};
 use super::electorate::eldest;
 use super::leases::Leases;
 use super::machine::ViewMachine;
@@ -48,6 +49,7 @@ pub(super) struct Voter {
     pub(super) history: Arc<ViewHistory>,
     pub(super) clock: Arc<dyn LocalClock>,
     pub(super) leases: Leases,
+    pub(super) elections: Elections,
     pub(super) asking: Asking,
     store: LogStore,
     applied_count: Arc<AtomicU64>,
@@ -71,6 +73,7 @@ impl Voter {
             history,
             clock,
             leases,
+            elections: Elections::new(),
             asking,
             store,
             applied_count,
@@ -294,8 +297,10 @@ async fn begin(
     let settings = openraft::Config {
         cluster_name: "hearth-views".to_owned(),
         heartbeat_interval: heartbeat,
-        election_timeout_min: heartbeat * 6,
-        election_timeout_max: heartbeat * 12,
+        // A vote that takes longer comes too late for its turn.
+        election_timeout_min: heartbeat * u64::from(LEASE_BEATS - 1),
+        election_timeout_max: heartbeat * u64::from(LEASE_BEATS),
+        enable_elect: false,
         snapshot_policy: SnapshotPolicy::LogsSinceLast(ENTRIES_KEPT),
         max_in_snapshot_log_to_keep: 0,
         ..openraft::Config::default()
