@@ -220,6 +220,7 @@ impl Following for Views {
 
     fn down(&self, peer: NodeId) {
         self.wire.broken(peer.0);
+        self.log.broken(MemberId(peer.0));
         self.suspects().down(peer.0);
     }
 

@@ -158,12 +158,17 @@ impl Views {
         }
         self.rest(FENCE_SPAN);
         for unfenced in view.unfenced() {
-            let patience = Patience::new(WATCH_SPAN * 10, &self.call_off);
-            if let Err(error) = self.log.fence(unfenced.record.key, &patience) {
-                log::warn!(
-                    "cannot say that agent {} is fenced: {error}",
-                    unfenced.record.key
-                );
+            self.say_fenced(unfenced.record.key);
+        }
+    }
+
+    /// Nobody else says it, and all writes wait for it: so it is said until it is decided.
+    fn say_fenced(&self, member: MemberKey) {
+        while !self.lease.has_ended() {
+            let patience = Patience::new(WATCH_SPAN, &self.call_off);
+            match self.log.fence(member, &patience) {
+                Ok(()) => return,
+                Err(error) => log::info!("cannot say yet that agent {member} is fenced: {error}"),
             }
         }
     }
