@@ -3,7 +3,7 @@
 
 usage: unkillable.py [--minutes N] [--every S] [--policy P] [--agents N] [--strike KIND]... [-- OPTION OF hearth up...]
 
-Agents with `--membership embedded` share a directory. Programs run in the mounts of the first two: git, SQLite, fio,
+Agents share a directory. Programs run in the mounts of the first two: git, SQLite, fio,
 appends with an fsync, a register that one writes and the other reads, files that get their names by a rename. Every few
 seconds something happens to one of the other agents, whose mounts nobody uses. The last line counts operations, errors,
 bytes lost and stale reads, and has the longest pause. Exit 0: no errors, nothing lost, nothing stale.
@@ -47,7 +47,7 @@ class Agents:
         with open(os.open(secret, os.O_WRONLY | os.O_CREAT, 0o600), "w") as file:
             file.write(os.urandom(32).hex())
         listed = ",".join(f"127.0.0.1:{port}" for port in free_ports(count))
-        self.args = ["--store", self.store, "--hosts", listed, "--secret-file", secret, "--membership", "embedded", *options]
+        self.args = ["--store", self.store, "--hosts", listed, "--secret-file", secret, *options]
         self.mounts, self.envs, self.pids = [], [], [None] * count
         for node in range(count):
             self.mounts.append(os.path.join(self.top, f"mount{node}"))

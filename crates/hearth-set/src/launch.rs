@@ -128,8 +128,23 @@ impl Members {
     }
 }
 
+impl LaunchPlan {
+    fn settled(&self) -> LaunchPlan {
+        let hosts = match &self.members {
+            Members::Here => 1,
+            Members::Hosts { members, .. } => members.len(),
+        };
+        let plan = self.clone();
+        LaunchPlan {
+            spec: plan.spec.settled(hosts),
+            ..plan
+        }
+    }
+}
+
 /// Starts a set. The lock of its store is held by the caller.
 pub fn start(base: &Path, plan: &LaunchPlan, signals: &Signals) -> Result<Launched, Failure> {
+    let plan = &plan.settled();
     check_doors(plan)?;
     check_memory(plan)?;
     check_metrics(plan)?;

@@ -13,6 +13,7 @@ mod holders;
 pub mod job;
 pub mod launch;
 pub mod leftovers;
+pub mod membership;
 pub mod memory;
 pub mod mountinfo;
 pub mod options;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent;
 use crate::bank::{BankArgs, BankSpec};
 use crate::failure::Failure;
+use crate::membership::MembershipChoice;
 use crate::memory;
 use crate::replicas;
 use crate::rules::{self, RuleSpec};
@@ -155,12 +156,12 @@ pub struct SetArgs {
         hide_possible_values = true
     )]
     pub balance: Option<Balance>,
-    /// The way to tell which agents are members: static or embedded [default: static]
+    /// The way to tell which agents are members: auto, static or embedded [default: auto]
     ///
-    /// `static` is the list that agents are started with. An agent that dies is missed until the set is started anew.
     /// With `embedded` the agents decide by majority, and go on without one that dies: writes wait for some seconds. One that
-    /// is started again joins.
-    /// Not with tiers, daemons or --store-at.
+    /// is started again joins. Not with tiers, daemons or --store-at.
+    /// `static` is the list that agents are started with. An agent that dies is missed until the set is started anew.
+    /// `auto` is `embedded` on three hosts and more where that can be, and `static` elsewhere.
     #[arg(
         long,
         value_name = "HOW",
@@ -185,17 +186,6 @@ pub enum Balance {
     On,
     /// They do not.
     Off,
-}
-
-/// The way to tell which agents are members.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum MembershipChoice {
-    /// The list that they are started with.
-    #[default]
-    Static,
-    /// The agents.
-    Embedded,
 }
 
 /// Says on standard error what a policy gives up.
@@ -515,7 +505,7 @@ impl SetArgs {
             bank: self.bank_over(base.bank),
             replicas: self.replicas.unwrap_or(base.replicas),
             balance: self.balance.unwrap_or(base.balance),
-            membership: self.membership.unwrap_or(base.membership),
+            membership: base.membership.unless(self.membership),
             tier: self.tier.over(base.tier),
         }
     }
@@ -563,10 +553,7 @@ impl SetSpec {
             ("attr-ttl", self.attr_ttl.to_string()),
             ("replicas", self.replicas.to_string()),
             ("balance", format!("{:?}", self.balance).to_lowercase()),
-            (
-                "membership",
-                format!("{:?}", self.membership).to_lowercase(),
-            ),
+            ("membership", self.membership.word().to_owned()),
             (
                 "allow-other",
                 match self.others {
@@ -581,11 +568,7 @@ impl SetSpec {
     }
 
     fn check(&self) -> Result<(), Failure> {
-        let fixed = self.tier.is_some() || self.bank.is_some() || self.store_at.is_some();
-        if self.membership == MembershipChoice::Embedded && fixed {
-            let what = "agents that go on without one that dies have neither tiers nor daemons, and each has the store";
-            return Err(Failure::new(what).hint("leave --membership out"));
-        }
+        self.check_membership()?;
         self.check_agents()?;
         self.check_sizes()?;
         self.check_bank()?;

@@ -15,7 +15,8 @@ use hearth_client::Session;
 
 use hearth_set::agent::{NodeConfig, backing};
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::options::{Atomic, Balance, MembershipChoice};
+use hearth_set::membership::MembershipChoice;
+use hearth_set::options::{Atomic, Balance};
 use hearth_set::rules::RuleSpec;
 
 /// Dirty bytes are flushed at this age.
@@ -192,7 +193,10 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<AgentSettings, Failu
         replicas: spec.replicas,
         balance: spec.balance == Balance::On,
         membership: match spec.membership {
-            MembershipChoice::Static => hearth_agent::MembershipRule::Static,
+            // Settled where a set is started, which knows the hosts.
+            MembershipChoice::Auto | MembershipChoice::Static => {
+                hearth_agent::MembershipRule::Static
+            }
             MembershipChoice::Embedded => hearth_agent::MembershipRule::Embedded,
         },
         synced: spec.tier.as_ref().map_or(Synced::Store, |tier| tier.fsync),

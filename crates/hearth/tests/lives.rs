@@ -142,7 +142,14 @@ fn an_agent_that_was_killed_is_refused_under_policy_local() {
         "an_agent_that_was_killed_is_refused_under_policy_local",
         &[],
     ) {
-        is_refused_in_each_way(&["--policy", "local", "--replicas", "sync:1"]);
+        is_refused_in_each_way(&[
+            "--policy",
+            "local",
+            "--replicas",
+            "sync:1",
+            "--membership",
+            "static",
+        ]);
     }
 }
 
@@ -150,7 +157,7 @@ fn an_agent_that_was_killed_is_refused_under_policy_local() {
 fn an_agent_that_was_killed_is_refused_under_policy_home_over_datagrams() {
     let test = "an_agent_that_was_killed_is_refused_under_policy_home_over_datagrams";
     if !skipped(test, &[]) {
-        is_refused_in_each_way(&["--policy", "home", "--transport", "udp"]);
+        is_refused_in_each_way(&["--transport", "udp", "--membership", "static"]);
     }
 }
 
@@ -159,7 +166,7 @@ fn an_agent_that_was_taken_down_alone_is_refused() {
     if skipped("an_agent_that_was_taken_down_alone_is_refused", &[]) {
         return;
     }
-    let hosts = Hosts::up(&[]);
+    let hosts = Hosts::up(&["--membership", "static"]);
     sh(&hosts.fixture.mount(0), "echo kept > kept");
     well(&hosts.run(0, &["down"]));
     hosts.is_refused(hosts.start(0, "own"));
@@ -172,7 +179,7 @@ fn an_agent_is_refused_by_others_that_stood_still() {
     if skipped("an_agent_is_refused_by_others_that_stood_still", &[]) {
         return;
     }
-    let hosts = Hosts::up(&[]);
+    let hosts = Hosts::up(&["--membership", "static"]);
     sh(&hosts.fixture.mount(0), "echo kept > kept; sync kept");
     let others = [0, 2].map(|host| hosts.agent(host));
     for agent in others {
@@ -229,7 +236,7 @@ fn comes_back(options: &'static [&'static str]) {
 #[test]
 fn agents_that_were_killed_join_anew_under_policy_home() {
     if !skipped("agents_that_were_killed_join_anew_under_policy_home", &[]) {
-        comes_back(&["--policy", "home", "--membership", "embedded"]);
+        comes_back(&["--policy", "home"]);
     }
 }
 
@@ -242,8 +249,6 @@ fn agents_that_were_killed_join_anew_under_policy_local_over_datagrams() {
             "local",
             "--replicas",
             "sync:1",
-            "--membership",
-            "embedded",
             "--transport",
             "udp",
         ]);
@@ -257,7 +262,7 @@ fn an_agent_leaves_in_order_and_joins_anew() {
     if skipped("an_agent_leaves_in_order_and_joins_anew", &[]) {
         return;
     }
-    let hosts = Hosts::up(&["--membership", "embedded", "--close", "buffered"]);
+    let hosts = Hosts::up(&["--close", "buffered"]);
     let mount = hosts.fixture.mount(0);
     let turns = [1, 2, 1];
     for (turn, host) in turns.into_iter().enumerate() {

@@ -116,6 +116,9 @@ impl Plan {
         options.push(format!("{}KiB", page >> 10));
         options.extend(["--pool".into(), "64MiB".into()]);
         more_options(&mut random, &policy, &level, nemesis, &mut options);
+        if given("--membership").is_none() && Random::of(seed, 3).chance(33) {
+            options.extend(["--membership", "static"].map(str::to_owned));
+        }
         if given("--membership") == Some("embedded") {
             without(&mut options, "--tier");
         }

@@ -15,7 +15,7 @@ use hearth_set::failure::{Failure, OrFail};
 use hearth_set::job::{self, Lock, LockKind, SetOwner};
 use hearth_set::launch::{self, LaunchPlan, Launched, Members};
 use hearth_set::leftovers;
-use hearth_set::options::MembershipChoice;
+use hearth_set::membership::MembershipChoice;
 use hearth_set::program;
 use hearth_set::set::{self, Life, Set};
 use hearth_set::signals::Signals;

@@ -1,0 +1,110 @@
+//! The party that says which agents are members of a set.
+
+use clap::ValueEnum;
+use hearth_agent::Policy;
+use serde::{Deserialize, Serialize};
+
+use crate::failure::Failure;
+use crate::options::SetSpec;
+
+/// Hosts of which a majority is left when one is gone.
+const HOSTS_MIN: usize = 3;
+
+/// The way to tell which agents are members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MembershipChoice {
+    /// The agents, where they can go on without one that is gone; or else the list.
+    #[default]
+    Auto,
+    /// The list that they are started with.
+    Static,
+    /// The agents.
+    Embedded,
+}
+
+impl MembershipChoice {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            MembershipChoice::Auto => "auto",
+            MembershipChoice::Static => "static",
+            MembershipChoice::Embedded => "embedded",
+        }
+    }
+
+    /// This, unless something else was said. `auto` asks for nothing: a set that is up has settled it.
+    pub(crate) fn unless(self, said: Option<MembershipChoice>) -> MembershipChoice {
+        match said {
+            None | Some(MembershipChoice::Auto) => self,
+            Some(said) => said,
+        }
+    }
+}
+
+impl SetSpec {
+    /// The same with what `auto` is, for a set of so many hosts.
+    pub(crate) fn settled(self, hosts: usize) -> SetSpec {
+        let is_literal = matches!(self.policy, Policy::HintPaper | Policy::BankPaper);
+        let may_go_on = hosts >= HOSTS_MIN && !is_literal && !self.has_fixed_parts();
+        let membership = match self.membership {
+            MembershipChoice::Auto if may_go_on => MembershipChoice::Embedded,
+            MembershipChoice::Auto | MembershipChoice::Static => MembershipChoice::Static,
+            MembershipChoice::Embedded => MembershipChoice::Embedded,
+        };
+        SetSpec { membership, ..self }
+    }
+
+    pub(crate) fn check_membership(&self) -> Result<(), Failure> {
+        if self.membership == MembershipChoice::Embedded && self.has_fixed_parts() {
+            let what = "agents that go on without one that dies have neither tiers nor daemons, and each has the store";
+            return Err(Failure::new(what).hint("leave --membership out"));
+        }
+        Ok(())
+    }
+
+    /// Files in tiers and daemons do not go over to another view.
+    fn has_fixed_parts(&self) -> bool {
+        self.tier.is_some() || self.bank.is_some() || self.store_at.is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use MembershipChoice::{Auto, Embedded, Static};
+
+    fn settled(said: MembershipChoice, policy: Policy, hosts: usize) -> MembershipChoice {
+        let spec = SetSpec {
+            membership: said,
+            policy,
+            ..SetSpec::default()
+        };
+        spec.settled(hosts).membership
+    }
+
+    #[test]
+    fn three_hosts_go_on_without_one_that_is_gone() {
+        assert_eq!(settled(Auto, Policy::Home, 2), Static);
+        assert_eq!(settled(Auto, Policy::Home, 3), Embedded);
+        assert_eq!(settled(Auto, Policy::HintPaper, 3), Static);
+        assert_eq!(settled(Static, Policy::Home, 3), Static);
+        assert_eq!(settled(Embedded, Policy::Home, 1), Embedded);
+    }
+
+    #[test]
+    fn sets_with_parts_that_stay_keep_their_members() {
+        let with_bank = SetSpec {
+            policy: Policy::Bank,
+            bank: Some(Default::default()),
+            ..SetSpec::default()
+        };
+        assert_eq!(with_bank.settled(4).membership, Static);
+    }
+
+    #[test]
+    fn auto_fits_a_set_that_is_up() {
+        assert_eq!(Embedded.unless(Some(Auto)), Embedded);
+        assert_eq!(Embedded.unless(None), Embedded);
+        assert_eq!(Embedded.unless(Some(Static)), Static);
+    }
+}
