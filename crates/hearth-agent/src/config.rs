@@ -82,7 +82,20 @@ pub enum MembershipRule {
     #[default]
     Static,
     /// The agents themselves: they go on without those that are gone.
-    Embedded,
+    Embedded {
+        /// The granter's term of a lease: the least time that a death stops writes for.
+        lease: Duration,
+    },
+}
+
+impl MembershipRule {
+    /// The term of a lease, if there are leases.
+    pub(crate) fn lease(self) -> Option<Duration> {
+        match self {
+            MembershipRule::Static => None,
+            MembershipRule::Embedded { lease } => Some(lease),
+        }
+    }
 }
 
 /// Why settings make no sense.
@@ -142,7 +155,7 @@ impl AgentSettings {
 
     /// True if the members may change.
     pub(crate) fn has_views(&self) -> bool {
-        self.membership == MembershipRule::Embedded
+        self.membership.lease().is_some()
     }
 
     /// A job that is started as a whole on one machine has a secret of its own, so nobody knows an earlier life of its

@@ -14,6 +14,7 @@
 mod clock;
 mod joining;
 mod lease;
+mod spans;
 mod suspect;
 mod watch;
 mod wire;
@@ -23,7 +24,6 @@ use crate::core::Core;
 use crate::status::ViewStatus;
 use clock::BootClock;
 use hearth_proto::{NodeId, Replicas};
-use hearth_views::lease::{DriftPpm, LeaseTerms, LocalSpan};
 use hearth_views::log::CallOff;
 use hearth_views::membership::{
     FailureDomain, Fingerprint, Incarnation, LossesBorne, MemberId, MemberKey, MemberRecord,
@@ -32,6 +32,7 @@ use hearth_views::membership::{
 use hearth_views::raft::{Embedded, EmbeddedConfig, EmbeddedError, VOTERS_MAX};
 pub(crate) use joining::{Beginning, Newest};
 use lease::Lease;
+use spans::Spans;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -40,23 +41,11 @@ use suspect::Suspects;
 use watch::Told;
 use wire::Wire;
 
-/// The granter's term of a lease, and so the least time that a death stops writes for.
-const LEASE_SPAN: Duration = Duration::from_secs(4);
-
-/// Terms of all leases; clocks may drift apart by a tenth of a percent.
-const TERMS: LeaseTerms = LeaseTerms {
-    granted: LocalSpan(LEASE_SPAN.as_nanos() as u64),
-    drift: DriftPpm(1000),
-};
-
 /// By then a store operation that an agent had begun before its lease ran out has taken effect.
 const FENCE_SPAN: Duration = Duration::from_millis(500);
 
 /// An agent that leaves waits no longer for the others: what it had is in the store by then.
 const LEAVE_SPAN: Duration = Duration::from_secs(3);
-
-/// How often a coordinator is heard of.
-const HEARTBEAT: Duration = Duration::from_millis(250);
 
 /// The log of views, as the rest of an agent knows it. An agent whose members never change has none, nor the code of one.
 pub(crate) trait Following: Send + Sync {
@@ -109,6 +98,7 @@ pub(crate) struct Views {
     log: Embedded,
     me: MemberKey,
     wire: Arc<Wire>,
+    spans: Spans,
     lease: Lease,
     call_off: CallOff,
     suspects: Mutex<Suspects>,
@@ -134,12 +124,15 @@ impl Views {
             Beginning::After(view) => (view, Vec::new()),
         };
         let wire = Arc::new(Wire::new(core));
+        let spans = Spans {
+            lease: config.membership.lease().unwrap_or_default(),
+        };
         let config = EmbeddedConfig {
             me,
             voters,
             seats: seats(config),
-            terms: TERMS,
-            heartbeat: HEARTBEAT,
+            terms: spans.terms(),
+            heartbeat: spans.heartbeat(),
         };
         let first = Membership::clone(&view);
         let log = Embedded::start(config, first, Arc::clone(&wire) as _, Arc::new(BootClock))?;
@@ -147,6 +140,7 @@ impl Views {
             log,
             me,
             wire,
+            spans,
             lease: Lease::default(),
             call_off: CallOff::default(),
             suspects: Mutex::default(),
@@ -207,7 +201,7 @@ impl Views {
     fn excluded(&self) -> ! {
         log::error!(
             "the other agents have gone on without this one: it was silent for longer than its lease of {} s",
-            LEASE_SPAN.as_secs()
+            self.spans.lease.as_secs_f32()
         );
         std::process::exit(1);
     }

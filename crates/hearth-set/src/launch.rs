@@ -129,22 +129,20 @@ impl Members {
 }
 
 impl LaunchPlan {
-    fn settled(&self) -> LaunchPlan {
+    fn settled(&self) -> Result<LaunchPlan, Failure> {
         let hosts = match &self.members {
             Members::Here => 1,
             Members::Hosts { members, .. } => members.len(),
         };
         let plan = self.clone();
-        LaunchPlan {
-            spec: plan.spec.settled(hosts),
-            ..plan
-        }
+        let spec = plan.spec.settled(hosts)?;
+        Ok(LaunchPlan { spec, ..plan })
     }
 }
 
 /// Starts a set. The lock of its store is held by the caller.
 pub fn start(base: &Path, plan: &LaunchPlan, signals: &Signals) -> Result<Launched, Failure> {
-    let plan = &plan.settled();
+    let plan = &plan.settled()?;
     check_doors(plan)?;
     check_memory(plan)?;
     check_metrics(plan)?;

@@ -3,9 +3,11 @@
 use clap::ValueEnum;
 use hearth_agent::Policy;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 use crate::failure::Failure;
 use crate::options::SetSpec;
+use crate::size::HumanDuration;
 
 /// Hosts of which a majority is left when one is gone.
 const HOSTS_MIN: usize = 3;
@@ -21,6 +23,15 @@ pub enum MembershipChoice {
     Static,
     /// The agents.
     Embedded,
+}
+
+/// The bounds of a lease.
+const LEASE_MIN: Duration = Duration::from_secs(1);
+const LEASE_MAX: Duration = Duration::from_secs(60);
+
+/// The term of leases, unless told otherwise.
+pub(crate) fn usual_lease() -> HumanDuration {
+    HumanDuration(Duration::from_secs(4))
 }
 
 impl MembershipChoice {
@@ -43,18 +54,35 @@ impl MembershipChoice {
 
 impl SetSpec {
     /// The same with what `auto` is, for a set of so many hosts.
-    pub(crate) fn settled(self, hosts: usize) -> SetSpec {
-        let is_literal = matches!(self.policy, Policy::HintPaper | Policy::BankPaper);
-        let may_go_on = hosts >= HOSTS_MIN && !is_literal && !self.has_fixed_parts();
+    pub(crate) fn settled(self, hosts: usize) -> Result<SetSpec, Failure> {
+        let may_go_on = hosts >= HOSTS_MIN && self.may_have_leases();
         let membership = match self.membership {
             MembershipChoice::Auto if may_go_on => MembershipChoice::Embedded,
             MembershipChoice::Auto | MembershipChoice::Static => MembershipChoice::Static,
             MembershipChoice::Embedded => MembershipChoice::Embedded,
         };
-        SetSpec { membership, ..self }
+        if membership == MembershipChoice::Static && self.lease != usual_lease() {
+            let what = "agents on fewer than three hosts have fixed members, and no leases";
+            return Err(Failure::new(what).hint("leave --lease out"));
+        }
+        Ok(SetSpec { membership, ..self })
+    }
+
+    /// Whether members of such a set could change.
+    pub(crate) fn may_have_leases(&self) -> bool {
+        let is_literal = matches!(self.policy, Policy::HintPaper | Policy::BankPaper);
+        match self.membership {
+            MembershipChoice::Auto => !is_literal && !self.has_fixed_parts(),
+            MembershipChoice::Static => false,
+            MembershipChoice::Embedded => true,
+        }
     }
 
     pub(crate) fn check_membership(&self) -> Result<(), Failure> {
+        if !(LEASE_MIN..=LEASE_MAX).contains(&self.lease.0) {
+            let what = format!("a lease of {} is not from 1s to 1m", self.lease);
+            return Err(Failure::new(what).hint("--lease 2s"));
+        }
         if self.membership == MembershipChoice::Embedded && self.has_fixed_parts() {
             let what = "agents that go on without one that dies have neither tiers nor daemons, and each has the store";
             return Err(Failure::new(what).hint("leave --membership out"));
@@ -79,7 +107,7 @@ mod tests {
             policy,
             ..SetSpec::default()
         };
-        spec.settled(hosts).membership
+        spec.settled(hosts).unwrap().membership
     }
 
     #[test]
@@ -98,7 +126,17 @@ mod tests {
             bank: Some(Default::default()),
             ..SetSpec::default()
         };
-        assert_eq!(with_bank.settled(4).membership, Static);
+        assert_eq!(with_bank.settled(4).unwrap().membership, Static);
+    }
+
+    #[test]
+    fn a_lease_is_refused_by_a_set_that_has_none() {
+        let spec = SetSpec {
+            lease: HumanDuration(Duration::from_secs(2)),
+            ..SetSpec::default()
+        };
+        assert!(spec.clone().settled(3).is_ok());
+        assert!(spec.settled(2).is_err());
     }
 
     #[test]

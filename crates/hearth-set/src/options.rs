@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent;
 use crate::bank::{BankArgs, BankSpec};
 use crate::failure::Failure;
-use crate::membership::MembershipChoice;
+use crate::membership::{self, MembershipChoice};
 use crate::memory;
 use crate::replicas;
 use crate::rules::{self, RuleSpec};
@@ -169,6 +169,11 @@ pub struct SetArgs {
         hide_possible_values = true
     )]
     pub membership: Option<MembershipChoice>,
+    /// The least time that the death of an agent stops writes for, where the others go on [default: 4s]
+    ///
+    /// An agent that stands still for longer, and that others need, is excluded. From 1s to 1m.
+    #[arg(long, value_name = "TIME", hide_short_help = true)]
+    pub lease: Option<HumanDuration>,
     /// Options of a bank.
     #[command(flatten)]
     pub bank: BankArgs,
@@ -380,6 +385,9 @@ pub struct SetSpec {
     /// The way to tell which agents are members.
     #[serde(default)]
     pub membership: MembershipChoice,
+    /// The term of leases, if members may change.
+    #[serde(default = "membership::usual_lease")]
+    pub lease: HumanDuration,
     /// The tiers, under policy `local`.
     #[serde(default)]
     pub tier: Option<TierSpec>,
@@ -428,6 +436,7 @@ impl Default for SetSpec {
             replicas: Replicas::default(),
             balance: Balance::default(),
             membership: MembershipChoice::default(),
+            lease: membership::usual_lease(),
             tier: None,
         }
     }
@@ -472,6 +481,10 @@ impl SetArgs {
             let what = format!("policy {policy} says by itself who is the home of a chunk");
             return Err(Failure::new(what).hint("leave --allocation out, or --policy home"));
         }
+        if self.lease.is_some() && !spec.may_have_leases() {
+            let what = "agents whose members are fixed have no leases";
+            return Err(Failure::new(what).hint("leave --lease out"));
+        }
         if self.balance == Some(Balance::On) && (policy != Policy::Local || spec.tier.is_some()) {
             let what = "files go to agents with room under policy local without tiers alone";
             return Err(Failure::new(what).hint("leave --balance out"));
@@ -506,6 +519,7 @@ impl SetArgs {
             replicas: self.replicas.unwrap_or(base.replicas),
             balance: self.balance.unwrap_or(base.balance),
             membership: base.membership.unless(self.membership),
+            lease: self.lease.unwrap_or(base.lease),
             tier: self.tier.over(base.tier),
         }
     }
@@ -554,6 +568,7 @@ impl SetSpec {
             ("replicas", self.replicas.to_string()),
             ("balance", format!("{:?}", self.balance).to_lowercase()),
             ("membership", self.membership.word().to_owned()),
+            ("lease", self.lease.to_string()),
             (
                 "allow-other",
                 match self.others {

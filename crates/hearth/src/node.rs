@@ -197,7 +197,9 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<AgentSettings, Failu
             MembershipChoice::Auto | MembershipChoice::Static => {
                 hearth_agent::MembershipRule::Static
             }
-            MembershipChoice::Embedded => hearth_agent::MembershipRule::Embedded,
+            MembershipChoice::Embedded => hearth_agent::MembershipRule::Embedded {
+                lease: spec.lease.0,
+            },
         },
         synced: spec.tier.as_ref().map_or(Synced::Store, |tier| tier.fsync),
     })

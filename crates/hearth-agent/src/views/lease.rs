@@ -1,7 +1,7 @@
 //! The lease of this agent: while it holds, nobody goes on without it.
 
+use super::Views;
 use super::clock::BootClock;
-use super::{TERMS, Views};
 use hearth_views::lease::{LocalClock, LocalSpan};
 use hearth_views::log::{LogError, Patience, ViewLog};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -65,13 +65,14 @@ impl Lease {
 impl Views {
     /// Renews the lease until the agent ends.
     pub(super) fn keep_lease(&self) {
-        let between = Duration::from_nanos(TERMS.renewal().0);
+        let terms = self.spans.terms();
+        let between = Duration::from_nanos(terms.renewal().0);
         while !self.lease.has_ended() {
             let before = BootClock.now();
             let patience = Patience::new(between, &self.call_off);
             let pause = match self.log.renew(self.me, &patience) {
                 Ok(_) => {
-                    self.lease.renew(before.plus(TERMS.held()).0);
+                    self.lease.renew(before.plus(terms.held()).0);
                     between
                 }
                 // It holds what it had until that runs out.

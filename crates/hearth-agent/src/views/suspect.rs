@@ -1,6 +1,6 @@
 //! Agents that may be gone.
 
-use super::{LEASE_SPAN, Views};
+use super::Views;
 use crate::core::Core;
 use hearth_proto::NodeId;
 use hearth_views::log::{LogError, Patience, ViewLog};
@@ -46,9 +46,9 @@ impl Suspects {
     }
 
     /// True if one that leaves is gone, and its lease has run out: the next view waits for it no more.
-    fn has_stalled(&self) -> bool {
+    fn has_stalled(&self, lease: Duration) -> bool {
         let mut since = self.leaving.iter().filter_map(|peer| self.down.get(peer));
-        since.any(|since| since.elapsed() >= LEASE_SPAN * 2)
+        since.any(|since| since.elapsed() >= lease * 2)
     }
 
     /// Another life of an agent is a member: what the last one did says nothing of it.
@@ -103,7 +103,8 @@ impl Views {
             let changes = core.lock().member.stage().is_some();
             let (due, again) = {
                 let mut suspects = self.suspects();
-                let again = suspects.has_mended(is_member) || changes && suspects.has_stalled();
+                let again = suspects.has_mended(is_member)
+                    || changes && suspects.has_stalled(self.spans.lease);
                 (suspects.due(), again)
             };
             let (up, lives) = {

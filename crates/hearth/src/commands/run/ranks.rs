@@ -77,6 +77,7 @@ fn refuse_what_needs_agents(args: &Args, typed: &SetArgs) -> Result<(), Failure>
         replicas,
         balance,
         membership,
+        lease,
         bank,
         tier,
     } = typed;
@@ -94,6 +95,7 @@ fn refuse_what_needs_agents(args: &Args, typed: &SetArgs) -> Result<(), Failure>
         ("--replicas", replicas.is_some()),
         ("--balance", balance.is_some()),
         ("--membership", membership.is_some()),
+        ("--lease", lease.is_some()),
         ("--bank and what goes with it", !bank.is_silent()),
         ("--tier and what goes with it", tier.is_said()),
     ];
