@@ -58,6 +58,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["hearth-client", "hearth-fuse", "hearth-net"],
     ),
     ("hearth-preload", &["hearth-client", "hearth-trace"]),
+    ("hearth-python", &["hearth-client"]),
     ("hearth-report", &["hearth-trace"]),
     (
         "hearth-mpiio",
