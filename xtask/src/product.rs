@@ -20,7 +20,7 @@ pub(crate) const LABORATORY: &[&str] = &[
 const TOOLS: &[&str] = &["xtask"];
 
 /// Crates of the files that people start, and of those that are loaded into their programs.
-const SHIPPED: &[&str] = &["hearth", "hearth-mpiio", "hearth-preload"];
+const SHIPPED: &[&str] = &["hearth", "hearth-mpiio", "hearth-preload", "hearth-python"];
 
 const PAGE: &str = "ARCHITECTURE.md";
 const BEGIN: &str = "<!-- crates:begin -->";
