@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes the Python tools ready that read exported traces, and those that `hearth-lab bench programs` runs;
-# prints the path of their interpreter.
+# Makes the Python tools ready that read exported traces, those that `hearth-lab bench programs` runs, and those that the
+# Python module is used by; prints the path of their interpreter.
 #
 #   setup/python.sh DIR       a virtual environment in DIR, made once
 #
@@ -11,10 +11,12 @@ packages=(
     darshan==3.5.0
     drishti-io==0.8
     duckdb==2.0.0
+    fsspec==2026.9.0
     h5py==3.16.0
     pandas==3.1.1
     pyarrow==26.0.1
     viztracer==1.1.1
+    zarr==3.1.6
 )
 
 say() { printf 'setup: %s\n' "$*" >&2; }

@@ -45,13 +45,21 @@ def only_store():
 def store_of(path):
     """The store that a whole path lies in: one that is named in the environment, or one that is up."""
     named = os.environ.get("HEARTH_MOUNT") or os.environ.get("HEARTH_STORE")
-    holds = [store for store in ([named] if named else stores()) if is_below(path, store)]
-    if not holds:
-        hint = f"type `hearth up --store DIR`, or give the option store=DIR"
-        raise FileNotFoundError(errno.ENOENT, f"no agents are up for a store that holds it; {hint}", path)
-    return max(holds, key=len)
+    found = [os.path.realpath(named)] if named else stores()
+    for name in (path, by_links(path)):
+        holds = [store for store in found if is_below(name, store)]
+        if holds:
+            return max(holds, key=len)
+    hint = "type `hearth up --store DIR`, or give the option store=DIR"
+    raise FileNotFoundError(errno.ENOENT, f"no agents are up for a store that holds it; {hint}", path)
+
+
+def by_links(path):
+    """A whole path by which a link in front of the store may lead to a name in it. The name itself is not followed."""
+    parent, name = os.path.split(path.rstrip("/") or "/")
+    return os.path.join(os.path.realpath(parent), name)
 
 
 def is_below(path, store):
     """Whether a whole path is a directory's, or of something in it."""
-    return os.path.commonpath([path, store]) == os.path.normpath(store)
+    return path == store or path.startswith(store.rstrip("/") + "/")

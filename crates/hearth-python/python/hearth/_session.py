@@ -7,7 +7,7 @@ import stat
 import weakref
 
 from ._checkpoint import Checkpoint
-from ._command import only_store
+from ._command import by_links, is_below, only_store
 from ._entrance import Entrance
 from ._errors import Telling
 from ._file import File, flags_of
@@ -132,12 +132,13 @@ class Session:
 
     def _below(self, path):
         """The path from the store's root on. Whole paths elsewhere are refused: the mount does not have them."""
-        whole = self._whole(path)
-        if not os.path.isabs(os.fsdecode(os.fspath(path))):
-            return os.fsencode(os.fspath(path)) or b"."
-        if whole != self.store and not whole.startswith(self.store.rstrip("/") + "/"):
-            raise OSError(errno.EXDEV, f"the path is not below the store `{self.store}`", whole)
-        return os.fsencode(whole[len(self.store) :].lstrip("/") or ".")
+        path = os.fsdecode(os.fspath(path))
+        if not os.path.isabs(path):
+            return os.fsencode(path) or b"."
+        found = path if is_below(path, self.store) else by_links(path)
+        if not is_below(found, self.store):
+            raise OSError(errno.EXDEV, f"the path is not below the store `{self.store}`", path)
+        return os.fsencode(found[len(self.store) :].lstrip("/") or ".")
 
     def _open(self, path, flags, action):
         if self._entrance is None:

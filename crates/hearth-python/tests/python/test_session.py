@@ -168,6 +168,11 @@ class Files(Case):
         with self.session.open(os.path.join(self.store, "a")) as file:
             self.assertEqual(file.read(5), self.bytes[:5])
 
+    def test_a_link_in_front_of_the_store_is_followed(self):
+        os.symlink(self.store, os.path.join(self.dir, "link"))
+        with self.session.open(os.path.join(self.dir, "link/a")) as file:
+            self.assertEqual(file.read(5), self.bytes[:5])
+
     def test_a_buffer_is_filled_in_place(self):
         with self.session.open("a") as file:
             for _ in range(2):
