@@ -17,6 +17,18 @@ fn a_session_reads_and_writes_files_as_the_store_has_them() {
 }
 
 #[test]
+fn data_sets_are_fetched_in_the_samplers_order() {
+    let test = "data_sets_are_fetched_in_the_samplers_order";
+    passes(test, "test_data", || Ok(PathBuf::from("python3")));
+}
+
+#[test]
+fn loaders_of_pytorch_have_each_file_once() {
+    let test = "loaders_of_pytorch_have_each_file_once";
+    passes(test, "test_torch", || Ok(PathBuf::from("python3")));
+}
+
+#[test]
 fn pandas_pyarrow_and_zarr_read_by_url() {
     passes("pandas_pyarrow_and_zarr_read_by_url", "test_fs", with_tools);
 }
