@@ -33,6 +33,11 @@ fn pandas_pyarrow_and_zarr_read_by_url() {
     passes("pandas_pyarrow_and_zarr_read_by_url", "test_fs", with_tools);
 }
 
+#[test]
+fn every_example_of_the_page_runs() {
+    passes("every_example_of_the_page_runs", "test_page", with_tools);
+}
+
 /// An interpreter with the libraries that the project's tests use.
 fn with_tools() -> Result<PathBuf, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("python");
