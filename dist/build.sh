@@ -56,7 +56,7 @@ stage() {
 filled() {
     local debian
     debian=$(dpkg --print-architecture 2>/dev/null || true)
-    sed -e "s/@VERSION@/$version/g" -e "s/@GLIBC@/$(glibc)/g" -e "s/@DEBIAN@/$debian/g" "$here/$1"
+    sed -e "s/@VERSION@/$version/g" -e "s|@ROOT@|$root|g" -e "s/@GLIBC@/$(glibc)/g" -e "s/@DEBIAN@/$debian/g" "$here/$1"
 }
 
 packed() {
@@ -96,14 +96,20 @@ rpm() {
     echo "$file"
 }
 
+# The module is built here: maturin, which pip brings, says how Python wants it.
 wheel() {
     stage /wheel
-    cp "$here"/wheel/* "$root"/{README.md,LICENSE-APACHE,LICENSE-MIT} "$work/stage/wheel"
-    filled wheel/pyproject.toml >"$work/stage/wheel/pyproject.toml"
+    local tree=$work/stage/wheel
+    mkdir -p "$tree/data/data"
+    mv "$tree/bin" "$tree/data/scripts"
+    mv "$tree/lib" "$tree/data/data/lib"
+    install -D -m 644 -t "$tree/python/hearth" "$root"/crates/hearth-python/python/hearth/*.py
+    cp "$root"/{README.md,LICENSE-APACHE,LICENSE-MIT} "$tree"
+    filled wheel/pyproject.toml >"$tree/pyproject.toml"
     python3 -m venv "$work/venv"
-    HEARTH_PLATFORM=manylinux_$(glibc | tr . _)_$machine "$work/venv/bin/pip" wheel --quiet --no-input --no-deps \
-        --disable-pip-version-check --wheel-dir "$work/wheels" "$work/stage/wheel" >"$work/log" 2>&1 ||
-        fail "pip wheel: $(tail -n 3 "$work/log")"
+    CARGO_TARGET_DIR=$target MATURIN_PEP517_ARGS="--compatibility manylinux_$(glibc | tr . _)" \
+        "$work/venv/bin/pip" wheel --quiet --no-input --no-deps --disable-pip-version-check \
+        --wheel-dir "$work/wheels" "$tree" >"$work/log" 2>&1 || fail "pip wheel: $(tail -n 3 "$work/log")"
     local file=$out/$(basename "$work"/wheels/*.whl)
     mv "$work"/wheels/*.whl "$file"
     echo "$file"

@@ -39,6 +39,11 @@ cmp store/in store/out
 # 1: something is missing that a job can do without.
 hearth doctor >doctor 2>&1 || [ $? = 1 ] || { cat doctor; exit 1; }
 grep "library for programs: /" doctor
+# Of a wheel, the module too.
+if [ -x ~/.local/bin/python ]; then
+    ~/.local/bin/python -c 'import hearth
+with hearth.Session("store") as session: assert session.read("in") == b"data\n"'
+fi
 mkdir mnt
 if command -v fusermount3 >/dev/null; then
     hearth up --store store --at mnt
