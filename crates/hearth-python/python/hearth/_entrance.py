@@ -26,6 +26,9 @@ class Entrance:
     """The root of a mount as a descriptor, and the pool of its agent if that is lent."""
 
     def __init__(self, store):
+        store = os.fsdecode(store)
+        with Telling("use a store", store):
+            os.stat(store)
         self.store = os.path.realpath(store)
         self._run = self._socket = None
         lender = os.environ.get("HEARTH_LENDER")
@@ -36,8 +39,6 @@ class Entrance:
         self.device, self.pool = device_of(lender), pool_of(lender)
 
     def _enter(self):
-        with Telling("use a store", self.store):
-            os.stat(self.store)
         run = [command(), "run", "--store", self.store, "--"]
         self._owner, self._words = os.getpid(), tempfile.TemporaryFile()
         self._socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)

@@ -31,6 +31,8 @@ class Session:
         flags = flags_of(mode)
         fd = self._open(path, flags, "open")
         file = File(fd, self._whole(path), flags, self._pooled(fd, path))
+        # A file that is in use keeps its session, which would close it.
+        file.session = self
         self._files.add(file)
         return file
 

@@ -7,15 +7,30 @@ import os
 import pickle
 import select
 import signal
+import socket
 import subprocess
 import sys
-import threading
 import unittest
 
 import hearth
 from support import HEARTH, Case
 
 PAGE = 256 << 10
+
+# Answers bytes while a thread reads what is not in memory, once it is told to go.
+WAITING = """
+import hearth, os, sys, threading
+file = hearth.Session(sys.argv[1]).open("a")
+os.write(1, b"r")
+os.read(0, 1)
+read = []
+reader = threading.Thread(target=lambda: read.append(file.pread(100, 2 * 262144)))
+reader.start()
+while os.read(0, 1):
+    os.write(1, b"a")
+reader.join()
+sys.exit(not read)
+"""
 
 
 class Starting(Case):
@@ -50,6 +65,7 @@ class Starting(Case):
         with self.assertRaises(FileNotFoundError) as caught:
             hearth.Session(self.store + "x")
         self.assertIn(self.store + "x", str(caught.exception))
+        self.assertRaises(FileNotFoundError, hearth.Session, "")
 
     def test_words_of_the_command_say_why_there_is_no_session(self):
         self.put("a", b"")
@@ -88,6 +104,9 @@ class Starting(Case):
                 finally:
                     os._exit(status)
             self.assertEqual(os.waitpid(child, 0)[1], 0)
+            # Empty bytes would be the end of the helper's session.
+            with self.assertRaises(BlockingIOError):
+                session._entrance._socket.recv(1, socket.MSG_DONTWAIT)
             self.assertEqual(session.read("a"), b"hello")
 
     def test_a_child_that_lives_on_holds_no_end_up(self):
@@ -294,17 +313,22 @@ class Files(Case):
         self.assertEqual(self.session.read("within"), self.bytes)
 
     def test_others_run_while_a_read_waits_for_the_agent(self):
-        agent = self.status()[0]["pid"]
-        with self.session.open("a") as file:
+        words = [sys.executable, "-c", WAITING, self.store]
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as program:
+            self.assertEqual(program.stdout.read(1), b"r")
+            agent = self.status()[0]["pid"]
             os.kill(agent, signal.SIGSTOP)
             try:
-                reader = threading.Thread(target=file.pread, args=(100, 2 * PAGE), daemon=True)
-                reader.start()
+                program.stdin.write(b"g")
+                # The read has begun before a few of these are answered, each of which takes the interpreter's lock.
+                for _ in range(100):
+                    program.stdin.write(b"q")
+                    self.assertTrue(select.select([program.stdout], [], [], 30)[0], "the lock is held")
+                    program.stdout.read(1)
             finally:
-                # Were the interpreter's lock held, nobody would come here.
                 os.kill(agent, signal.SIGCONT)
-            reader.join(60)
-            self.assertFalse(reader.is_alive())
+            program.stdin.close()
+            self.assertEqual(program.wait(60), 0)
 
     def test_a_gone_agent_is_an_error_that_says_what_to_do(self):
         with self.session.open("a") as file:
@@ -321,6 +345,12 @@ class Files(Case):
         del file
         gc.collect()
         self.assertRaises(OSError, os.fstat, fd)
+
+    def test_a_file_keeps_its_session(self):
+        file = hearth.Session(self.store).open("a")
+        gc.collect()
+        self.assertEqual(file.read(5), self.bytes[:5])
+        file.session.close()
 
     def test_ending_a_session_closes_its_files(self):
         file = self.session.open("b", "wb")
