@@ -38,14 +38,11 @@ class Files:
         return self._session
 
     def fetch(self, index):
-        """Has the agent read a file. Errors are left to who asks for the item."""
-        try:
-            with self.session().open(self.paths[index]) as file:
-                room, at = bytearray(PIECE_BYTES), 0
-                while count := file.pread_into(room, at):
-                    at += count
-        except OSError:
-            pass
+        """Has the agent read a file."""
+        with self.session().open(self.paths[index]) as file:
+            room, at = bytearray(PIECE_BYTES), 0
+            while count := file.pread_into(room, at):
+                at += count
 
     def __getstate__(self):
         return {**self.__dict__, "_session": None}
@@ -69,6 +66,7 @@ class Ahead:
         try:
             for index in self.sampler:
                 window.append(index)
+                # An error stays with the thread: it comes again to who asks for the item.
                 pool.submit(self.data.fetch, index)
                 if len(window) > self.count:
                     yield window.popleft()
