@@ -82,7 +82,8 @@ fn judge(test: &str, done: &Output) {
     if let Some((_, why)) = skipped.and_then(|line| line.split_once("... skipped "))
         && !said.lines().any(|line| line.ends_with("... ok"))
     {
-        skip(test, why);
+        // Python quotes the reason in one way or the other.
+        skip(test, &why[1..why.len() - 1]);
     }
 }
 
