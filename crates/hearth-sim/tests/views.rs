@@ -142,3 +142,9 @@ fn a_write_that_the_store_refused_does_not_succeed() {
 fn bytes_of_a_write_that_never_took_place_are_freed() {
     all_hold_with_deaths(&[(Policy::Home, 900_112)]);
 }
+
+/// A read that the next kernel sends to the store is under way there when all members have begun.
+#[test]
+fn writes_wait_for_reads_that_a_new_view_sends_to_the_store() {
+    all_hold_with_deaths(&[(Policy::Home, 2803)]);
+}

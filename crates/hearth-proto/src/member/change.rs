@@ -169,7 +169,8 @@ impl Member {
                 return self.finish_torn(now, out);
             }
             ViewStage::Beginning => {
-                let begun = self.brackets.are_renewed() && !self.requests.are_torn();
+                let over = self.requests.are_directed() && !self.requests.are_torn();
+                let begun = self.brackets.are_renewed() && over;
                 begun.then_some(ViewStage::Begun)
             }
             ViewStage::Begun => return has_begun() && self.end_change(now, out),
