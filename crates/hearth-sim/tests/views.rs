@@ -148,3 +148,18 @@ fn bytes_of_a_write_that_never_took_place_are_freed() {
 fn writes_wait_for_reads_that_a_new_view_sends_to_the_store() {
     all_hold_with_deaths(&[(Policy::Home, 2803)]);
 }
+
+/// The home of an append is gone, and its manager is not: no other append gets the place that it is finished at.
+#[test]
+fn nobody_gets_the_place_of_an_append_that_is_finished_later() {
+    let worlds = [
+        (Policy::Home, 3_001_596),
+        (Policy::HomePlus, 10_006_722),
+        (Policy::HomePlus, 10_013_251),
+        (Policy::Single, 4_000_628),
+        (Policy::Single, 10_001_420),
+        (Policy::Single, 10_002_099),
+        (Policy::Single, 10_008_552),
+    ];
+    all_hold_with_deaths(&worlds);
+}

@@ -1,12 +1,13 @@
-//! Writes of which some homes took their parts, and a home that is gone may not have taken its own.
+//! Writes of which some homes took their parts, and a home that is gone may not have taken its own; and appends, whose place
+//! it may have filled.
 //!
 //! The rest alone is written in the next view. A part that was taken may have been read, and overwritten since.
 
 use super::write::{Part, WriteJob};
 use super::{Client, Desk};
 use crate::effect::{Effect, Reply};
-use crate::errno::{EHOSTDOWN, EIO};
-use crate::ids::{Gen, Ticket};
+use crate::errno::EIO;
+use crate::ids::Ticket;
 use crate::input::{Request, Rest, WriteAt};
 use alloc::vec::Vec;
 
@@ -30,15 +31,14 @@ impl Desk<'_, '_> {
         judged && job.parts.iter().any(is_lost)
     }
 
-    /// Notes the rest of a write that has failed for a node that is gone, if homes that live took others of its bytes.
+    /// Notes the rest of a write that has failed for a node that is gone, if homes that live took others of its bytes, or if
+    /// its place has to stay its own.
     pub(super) fn note_torn(&mut self, ticket: Ticket, job: &WriteJob) {
         let peers = &self.ctx.peers;
         let has = |part: &&Part| part.taken && !peers.is_down(part.home);
         let (taken, left): (Vec<&Part>, Vec<&Part>) = job.parts.iter().partition(has);
-        let is_torn = job.failed == Some(EHOSTDOWN) && job.scattered.is_none();
-        // The home of an append may have brought it to the store before it was gone: it keeps its place.
-        let is_placed = job.at == WriteAt::End && job.generation != Gen::default();
-        if is_torn && (is_placed || !taken.is_empty()) {
+        let is_torn = job.at == WriteAt::End || !taken.is_empty();
+        if is_torn && job.is_finished_later(self.ctx.config) {
             let offset = job.offset;
             let missing = match job.parts.is_empty() {
                 true => alloc::vec![(offset, job.len)],

@@ -179,6 +179,16 @@ impl WriteJob {
         self.parts.iter().any(|part| part.taken)
     }
 
+    /// True for a write that has a place, has failed for a node which is gone, and goes on there in the next view. The place of
+    /// an append stays its own: a home may have brought a part to the store before it was gone.
+    pub(super) fn is_finished_later(&self, config: &Config) -> bool {
+        let is_given = self.at != WriteAt::End || self.generation != Gen::default();
+        // A truncation has taken the place of an append that nobody took.
+        let is_placed = is_given && (self.is_begun() || !self.refused);
+        let is_judged = config.goes_on && self.scattered.is_none();
+        is_judged && is_placed && self.failed == Some(errno::EHOSTDOWN)
+    }
+
     /// A home took its part of a write over several homes.
     pub(super) fn part_taken(&mut self, generation: Gen, part: Part) {
         let mut parts = self.parts.iter_mut();
@@ -686,7 +696,8 @@ impl Desk<'_, '_> {
         job.phase = Phase::Extending;
         if append {
             let taken = job.failed.is_none() && !job.refused;
-            let end = if taken { job.end() } else { job.offset };
+            let ends = taken || job.is_finished_later(self.ctx.config);
+            let end = if ends { job.end() } else { job.offset };
             job.reaches = alloc::vec![(job.generation, end)];
         }
         self.extend(ticket);
