@@ -163,3 +163,15 @@ fn nobody_gets_the_place_of_an_append_that_is_finished_later() {
     ];
     all_hold_with_deaths(&worlds);
 }
+
+/// A node was told the size of a file that it has not open, and keeps it while views come and go.
+#[test]
+fn a_kept_size_goes_with_its_view() {
+    let worlds = [
+        (Policy::HomePlus, 3_001_963),
+        (Policy::Local, 3_001_213),
+        (Policy::Local, 10_003_438),
+        (Policy::Local, 10_006_380),
+    ];
+    all_hold_with_deaths(&worlds);
+}

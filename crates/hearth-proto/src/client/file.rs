@@ -92,8 +92,6 @@ pub(super) struct File {
     pub(super) again: Option<Time>,
     /// A way in may keep bytes or attributes.
     pub(super) kept: bool,
-    /// It may keep the size, as the manager said.
-    pub(super) sized: bool,
     /// A program stores into a mapping of it.
     pub(super) mapped: bool,
     /// Homes with bytes that this node wrote and has not seen flushed.
@@ -143,7 +141,6 @@ impl Default for File {
             refused: false,
             again: None,
             kept: false,
-            sized: false,
             mapped: false,
             wrote: NodeSet::default(),
             flushing: Vec::new(),

@@ -23,10 +23,6 @@ impl Desk<'_, '_> {
         client.looked_at = last;
         for id in idle.into_iter().take(excess) {
             self.revoke_quietly(id);
-            if self.ctx.config.goes_on && self.client.files.get(&id).is_some_and(|file| file.sized)
-            {
-                self.revoke(id, None, super::Tell::Nobody);
-            }
             if let Some(file) = self.client.files.remove(&id) {
                 for copy in file.copies.values() {
                     self.ctx.frames.give_back(copy.slot);

@@ -387,8 +387,7 @@ impl Desk<'_, '_> {
 
     fn take_leave(&mut self, ticket: Ticket, from: NodeId, file: FileId, leave: Leave) {
         let keeps = matches!(leave, Leave::Read { .. } | Leave::Known(_));
-        let full = self.client.kept.len() >= KEPT_MAX && !self.client.kept.contains_key(&file);
-        let unfit = keeps && (full || self.is_unfit(file));
+        let unfit = keeps && (self.is_full_for(file) || self.is_unfit(file));
         let Some(Job::Leave(job)) = self.client.jobs.get_mut(&ticket) else {
             return;
         };
@@ -399,6 +398,18 @@ impl Desk<'_, '_> {
         if keeps {
             self.client.kept.insert(file, from);
         }
+    }
+
+    /// True if ways in may keep nothing of a file, as they keep too many.
+    fn is_full_for(&self, file: FileId) -> bool {
+        self.client.kept.len() >= KEPT_MAX && !self.client.kept.contains_key(&file)
+    }
+
+    /// A size is about to be told that ways in may keep, as the manager calls it back. True if they may.
+    pub(super) fn keep_size(&mut self, id: FileId) -> bool {
+        let manager = self.known_manager(id).filter(|_| !self.is_full_for(id));
+        let kept = manager.map(|manager| self.client.kept.insert(id, manager));
+        kept.is_some()
     }
 
     /// Others must not wait for what nobody will read.

@@ -61,10 +61,7 @@ impl Client {
         let used = self.files.iter().filter(|(_, file)| file.handles > 0);
         let files = used.map(|(&id, file)| (id, Box::new(file.carried())));
         let files: BTreeMap<FileId, Box<File>> = files.collect();
-        let of_bytes = self
-            .files
-            .iter()
-            .filter(|(_, file)| file.kept || file.sized);
+        let of_bytes = self.files.iter().filter(|(_, file)| file.kept);
         let kept = of_bytes.map(|(&id, _)| id).chain(self.kept.keys().copied());
         let kept = kept.filter(|id| files.get(id).is_none_or(|file| file.bypass));
         Carried {

@@ -24,16 +24,20 @@ impl Desk<'_, '_> {
                 keep: false,
             };
             // Not "as the store says": a home may hold bytes that the store would not take so far.
-            let known = Reply::Size {
-                size: Some(file.size),
+            let size = Some(file.size);
+            let known = |keep| Reply::Size {
+                size,
                 mtime_ns: None,
-                keep: true,
+                keep,
             };
             let at_rest = file.writers == 0 && file.unflushed().is_empty() && file.date.is_stored();
             let dated = file.date.is_known(file.writers > 0);
             match (file.bypass || file.orphan, file.handles > 0, file.exact) {
                 (true, _, _) => return self.reply(ticket, store(false)),
-                (false, true, true) if at_rest => return self.reply(ticket, known),
+                (false, true, true) if at_rest => {
+                    let keep = self.keep_size(id);
+                    return self.reply(ticket, known(keep));
+                }
                 (false, true, true) if dated || !ask => return self.reply(ticket, ours),
                 (false, true, false) if !ask => return self.reply(ticket, ours),
                 (false, _, _) => {}
@@ -52,17 +56,15 @@ impl Desk<'_, '_> {
     }
 
     pub(super) fn size_answered(&mut self, ticket: Ticket, body: &Body) {
-        if let (Body::SizeIs { keep: true, .. }, Some(Job::Size(id))) =
-            (body, self.client.jobs.get(&ticket))
-            && let Some(file) = self.client.files.get_mut(id)
-        {
-            file.sized = true;
-        }
+        let asked = match self.client.jobs.get(&ticket) {
+            Some(&Job::Size(id)) => Some(id),
+            Some(_) | None => None,
+        };
         let reply = match *body {
             Body::SizeIs { keep: true, .. } => Reply::Size {
                 size: None,
                 mtime_ns: None,
-                keep: true,
+                keep: asked.is_some_and(|id| self.keep_size(id)),
             },
             Body::SizeIs {
                 size,
