@@ -175,3 +175,9 @@ fn a_kept_size_goes_with_its_view() {
     ];
     all_hold_with_deaths(&worlds);
 }
+
+/// The store takes all bytes of a member that leaves, and refuses the sync of them.
+#[test]
+fn a_member_has_not_settled_while_a_sync_may_fail() {
+    all_hold_with_deaths(&[(Policy::Home, 10_002_543)]);
+}

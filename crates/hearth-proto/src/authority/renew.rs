@@ -50,4 +50,9 @@ impl Authority {
         let unsynced = files.filter(|(_, file)| !file.unsynced.is_empty());
         unsynced.map(|(&id, _)| id)
     }
+
+    /// True while a sync is under way that covers bytes which are here: they are dirty again if it fails.
+    pub(crate) fn is_syncing(&self) -> bool {
+        self.files.values().any(|file| !file.syncing.is_empty())
+    }
 }

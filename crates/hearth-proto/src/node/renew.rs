@@ -32,7 +32,8 @@ impl Node {
     pub fn is_settled(&self) -> bool {
         let status = self.status();
         let rests = status.dirty_bytes == 0 && status.kept_bytes == 0;
-        let synced = !self.client.is_syncing() && self.authority.unsynced().next().is_none();
+        let syncs = self.client.is_syncing() || self.authority.is_syncing();
+        let synced = !syncs && self.authority.unsynced().next().is_none();
         rests && synced && !self.is_settling()
     }
 
