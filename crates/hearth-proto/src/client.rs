@@ -597,8 +597,10 @@ impl Desk<'_, '_> {
             Some(Job::Truncate { size, .. }) => {
                 self.truncate_answered(ticket, file, *size, &envelope)
             }
-            // Nobody could be told: who kept them drops them when it hears of the manager's end, as this node has.
-            Some(Job::Change(_)) => self.revoke(file, None, Tell::Session(ticket)),
+            Some(Job::Change(_)) if envelope.body == Body::ChangeGo => {
+                self.revoke(file, None, Tell::Session(ticket));
+            }
+            Some(Job::Change(_)) => self.change_untold(ticket, file),
             Some(Job::Question) => {
                 let reply = match envelope.body {
                     Body::Failed(errno) => Reply::Failed(errno),
@@ -687,10 +689,19 @@ impl Desk<'_, '_> {
                     },
                 );
             }
-            Some(&Job::Change(file)) => self.revoke(file, None, Tell::Session(ticket)),
+            Some(&Job::Change(file)) => self.change_untold(ticket, file),
             Some(&Job::Muster(handle, until)) => self.flush_homes(ticket, handle, until),
             Some(Job::Write(_)) => self.fail_write(ticket, errno::EHOSTDOWN),
             Some(_) | None => self.finish(ticket, Reply::Failed(errno::EHOSTDOWN)),
+        }
+    }
+
+    /// Nobody could be told of a change of attributes: who kept them drops them when it hears of the manager's end, as this
+    /// node has. The next view has a manager, and it waits for that.
+    fn change_untold(&mut self, ticket: Ticket, file: FileId) {
+        match self.ctx.config.goes_on {
+            true => self.finish(ticket, Reply::Failed(errno::EHOSTDOWN)),
+            false => self.revoke(file, None, Tell::Session(ticket)),
         }
     }
 

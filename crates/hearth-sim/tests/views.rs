@@ -181,3 +181,9 @@ fn a_kept_size_goes_with_its_view() {
 fn a_member_has_not_settled_while_a_sync_may_fail() {
     all_hold_with_deaths(&[(Policy::Home, 10_002_543)]);
 }
+
+/// The manager dies before it has called back the attributes that are about to change.
+#[test]
+fn attributes_change_after_the_next_manager_was_asked() {
+    all_hold_with_deaths(&[(Policy::Home, 10_000_005)]);
+}
