@@ -79,18 +79,17 @@ pub struct Member {
 fn is_uncertain(request: &Request, reply: &Reply) -> bool {
     match (request, reply) {
         (Request::Open(_) | Request::Size { .. }, reply) => !matches!(reply, Reply::Failed(_)),
-        // One for a way in that keeps its bytes has to be answered: somebody may wait for that to let go of them.
-        (
-            Request::Read {
-                len, keep: false, ..
-            },
-            Reply::Data(pieces),
-        ) => {
+        (Request::Read { len, .. }, Reply::Data(pieces)) => {
             let told: u32 = pieces.iter().map(|piece| piece.len).sum();
             told < *len
         }
         _ => false,
     }
+}
+
+/// True for a read whose pages are locked until it is answered.
+fn is_locking(request: &Request) -> bool {
+    matches!(request, Request::Read { keep: true, .. })
 }
 
 /// Answers as a node that is gone is taken to have.
@@ -208,6 +207,7 @@ impl Member {
             for (ticket, request) in self.brackets.take_ended() {
                 self.drive(now, Input::Request(ticket, request), out);
             }
+            self.answer_pressed(now, out);
             if !self.go_on(now, out) {
                 break;
             }
@@ -332,7 +332,7 @@ impl Member {
         let Some((request, freed)) = self.requests.end(ticket) else {
             return out.push(Effect::Reply { ticket, reply });
         };
-        if self.change.is_some() && is_uncertain(&request, &reply) {
+        if self.change.is_some() && is_uncertain(&request, &reply) && !self.is_pressed(&request) {
             if let Reply::Opened { handle, .. } = reply {
                 self.unwanted.push(handle);
             }
@@ -354,6 +354,27 @@ impl Member {
         match (&request, &self.change) {
             (Request::Finish { .. }, Some(_)) => self.finished.push(reply),
             _ => out.push(reply),
+        }
+    }
+
+    /// True for a request that has to be answered as well as can be: somebody may wait for the pages that it locks.
+    fn is_pressed(&self, request: &Request) -> bool {
+        is_locking(request) && self.node.lets_go()
+    }
+
+    /// Reads that wait for the next kernel are put to this one, if somebody has come to wait for their pages.
+    fn answer_pressed(&mut self, now: Time, out: &mut Outbox) {
+        if self.change.is_none() || !self.node.lets_go() {
+            return;
+        }
+        for (ticket, request) in self.requests.take_locking() {
+            match self.holds_back(&request) {
+                true => self.requests.park(ticket, request),
+                false => {
+                    self.requests.begin(ticket, &request);
+                    self.drive(now, Input::Request(ticket, request), out);
+                }
+            }
         }
     }
 

@@ -187,3 +187,9 @@ fn a_member_has_not_settled_while_a_sync_may_fail() {
 fn attributes_change_after_the_next_manager_was_asked() {
     all_hold_with_deaths(&[(Policy::Home, 10_000_005)]);
 }
+
+/// A read that locks pages is answered early only if somebody waits for these.
+#[test]
+fn a_read_that_locks_its_pages_is_not_cut_short() {
+    all_hold_with_deaths(&[(Policy::Home, 10_019_191), (Policy::HomePlus, 900_046)]);
+}

@@ -1,6 +1,6 @@
 //! Revocation: copies here and in the ways in go before the order is acknowledged.
 
-use super::{Desk, Job};
+use super::{Client, Desk, Job};
 use crate::effect::{Effect, Reply};
 use crate::errno;
 use crate::guard::Guard;
@@ -54,6 +54,14 @@ fn span(count: u32) -> u64 {
         u64::MAX
     } else {
         u64::from(count)
+    }
+}
+
+impl Client {
+    /// True while somebody waits for ways in to let go of what they keep.
+    pub(crate) fn lets_go(&self) -> bool {
+        let mut all = self.revocations.values();
+        all.any(|revocation| revocation.tell != Tell::Nobody)
     }
 }
 

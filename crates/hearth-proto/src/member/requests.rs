@@ -233,6 +233,15 @@ impl Requests {
         mem::take(&mut self.parked)
     }
 
+    /// Parked reads whose pages are locked until they are answered.
+    pub(super) fn take_locking(&mut self) -> Vec<(Ticket, Request)> {
+        let all = mem::take(&mut self.parked).into_iter();
+        let (locking, parked): (Vec<_>, Vec<_>) =
+            all.partition(|(_, request)| super::is_locking(request));
+        self.parked = parked.into();
+        locking
+    }
+
     /// Reads that the last kernel has not answered, or was not given. All else that it has not answered waits.
     pub(super) fn take_reads(&mut self) -> Vec<(Ticket, Request)> {
         let is_read = |(_, request): &(Ticket, Request)| matches!(request, Request::Read { .. });

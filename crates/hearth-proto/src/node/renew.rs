@@ -42,6 +42,11 @@ impl Node {
         self.client.is_beginning()
     }
 
+    /// True while somebody waits for ways in to let go of what they keep.
+    pub(crate) fn lets_go(&self) -> bool {
+        self.client.lets_go()
+    }
+
     /// Programs write nothing by themselves until the kernel is renewed.
     pub(super) fn hush(&mut self, now: Time, out: &mut Outbox, loopback: &mut VecDeque<Loopback>) {
         self.config.offers = false;
