@@ -787,6 +787,10 @@ impl Desk<'_, '_> {
             file.orphan = true;
             file.exact = false;
         }
+        if file.handles > 0 && self.ctx.config.goes_on {
+            // Its pages are read from the store, which the peer has written.
+            self.ctx.reopen(id);
+        }
         let kept = file.kept;
         let lost: Vec<u64> = file.copies_of(peer);
         for page in &lost {

@@ -193,3 +193,9 @@ fn attributes_change_after_the_next_manager_was_asked() {
 fn a_read_that_locks_its_pages_is_not_cut_short() {
     all_hold_with_deaths(&[(Policy::Home, 10_019_191), (Policy::HomePlus, 900_046)]);
 }
+
+/// The client of the store remembers what was there before a home wrote that is gone.
+#[test]
+fn pages_of_a_home_that_is_gone_are_read_anew() {
+    all_hold_with_deaths(&[(Policy::Home, 10_004_019)]);
+}
