@@ -199,3 +199,15 @@ fn a_read_that_locks_its_pages_is_not_cut_short() {
 fn pages_of_a_home_that_is_gone_are_read_anew() {
     all_hold_with_deaths(&[(Policy::Home, 10_004_019)]);
 }
+
+/// A write is seen, dies with its home, and is made once more.
+#[test]
+fn a_write_that_is_made_once_more_has_its_order_when_it_ends() {
+    let worlds = [
+        (Policy::Home, 3_001_285),
+        (Policy::Home, 3_001_291),
+        (Policy::HomePlus, 10_009_675),
+        (Policy::Single, 10_002_838),
+    ];
+    all_hold_with_deaths(&worlds);
+}

@@ -5,6 +5,9 @@
 //! later, else a *backward zone*. There is an order if no two forward zones overlap and no backward
 //! zone lies within a forward one (Gibbons and Korach, SIAM J. Comput. 1997).
 //!
+//! A home that dies takes with it what it had of a write that nobody was told of, and the write is made once more.
+//! So what is seen of such a write binds nothing before it ends: there is no order with both of its lives.
+//!
 //! Reads of a write during which the last name of its file went do not count: what some homes had
 //! taken of it and others had not is written once more, to the store.
 
@@ -71,8 +74,15 @@ pub(crate) fn groups(history: &History, at: u64) -> BTreeMap<usize, Group> {
             continue;
         };
         let value = read.bytes.get(place as usize);
-        let group = value.and_then(|value| by_value.get(value));
-        if let Some(group) = group.and_then(|number| groups.get_mut(number)) {
+        let number = value.and_then(|value| by_value.get(value));
+        let binds = |number: &&usize| {
+            let change = &history.changes[**number];
+            !change.torn || change.span.ended < read.span.began
+        };
+        if let Some(group) = number
+            .filter(binds)
+            .and_then(|number| groups.get_mut(number))
+        {
             group.first_end = group.first_end.min(read.span.ended);
             group.last_begin = group.last_begin.max(read.span.began);
         }
