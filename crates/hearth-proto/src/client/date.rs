@@ -8,7 +8,7 @@
 
 use super::Desk;
 use crate::config::Config;
-use crate::ids::{FileId, NodeId};
+use crate::ids::{FileId, NodeId, Stamp};
 use crate::msg::{Body, Envelope};
 
 /// The time of a file's last write, as far as this node knows it.
@@ -45,6 +45,13 @@ impl Date {
                 Known::Stored | Known::Untold | Known::Told => Known::Untold,
             };
         }
+    }
+
+    /// The store has told its own times. A write that waits counts as no older: it had others before it. A time that somebody
+    /// has set may be one to come, and is none of a write.
+    pub(super) fn stamped(&mut self, stamp: &Stamp) {
+        let written_ns = stamp.mtime_ns.min(stamp.ctime_ns);
+        self.last_ns = self.last_ns.max(written_ns);
     }
 
     /// The last write of this node, if it may be that of the file.
@@ -124,5 +131,36 @@ impl Desk<'_, '_> {
         let file = self.client.files.get_mut(&id);
         let told = Body::DateIs(file.and_then(|file| file.date.tell()));
         self.ctx.answer(from, id, generation, question.req, told);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Date;
+    use crate::config::Config;
+    use crate::ids::{NodeId, Stamp};
+
+    fn stamp(mtime_ns: i64, ctime_ns: i64) -> Stamp {
+        Stamp {
+            mtime_ns,
+            ctime_ns,
+            size: 0,
+        }
+    }
+
+    #[test]
+    fn a_write_that_waited_counts_as_no_older_than_the_store() {
+        let (config, mut date) = (Config::new(NodeId(0), 1), Date::default());
+        date.stamped(&stamp(70, 70));
+        date.wrote(&config, 50);
+        assert_eq!(date.own(), Some(70));
+    }
+
+    #[test]
+    fn a_time_to_come_that_somebody_set_is_none_of_a_write() {
+        let (config, mut date) = (Config::new(NodeId(0), 1), Date::default());
+        date.stamped(&stamp(9000, 70));
+        date.wrote(&config, 80);
+        assert_eq!(date.own(), Some(80));
     }
 }

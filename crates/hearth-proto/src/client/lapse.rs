@@ -408,6 +408,9 @@ impl Desk<'_, '_> {
         if let Some(lapse) = self.client.lapses.get_mut(&id) {
             (lapse.stage, lapse.closed) = (Stage::Opening, Handles::default());
         }
+        if let Some(file) = self.client.files.get_mut(&id) {
+            file.date.stamped(&stamp);
+        }
         let file = self.client.files.get(&id);
         let body = Body::Open {
             write: handles.writers > 0,
