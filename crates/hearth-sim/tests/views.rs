@@ -217,3 +217,9 @@ fn a_write_that_is_made_once_more_has_its_order_when_it_ends() {
 fn a_write_that_waited_is_no_older_than_the_store() {
     all_hold_with_deaths(&[(Policy::HomePlus, 6_000_900)]);
 }
+
+/// A home that has not agreed to a truncation keeps its bytes when the manager dies.
+#[test]
+fn a_truncation_that_was_not_made_takes_no_bytes() {
+    all_hold_with_deaths(&[(Policy::Home, 10_017_545)]);
+}

@@ -79,15 +79,15 @@ impl Home<'_, '_> {
             }
         }
         let generation = self.file.generation;
-        let has_replicas = self.ctx.config.has_replicas();
+        let is_kept = self.ctx.config.has_replicas() || self.ctx.config.goes_on;
         // The word that it has given of the end of a cut stands.
         let its = |bar: &&mut Bar| bar.manager == peer && !bar.resumed;
         if let Some(bar) = self.newest_bar().filter(its) {
             // Whether the file was detached after all nobody knows: its life goes on.
             bar.floor = generation;
             // Before this home has answered, or if it could not let go, nothing can have been done in the store; and
-            // bytes that keepers have are not given up for what was not done.
-            let done = bar.answered && bar.result.is_ok() || !has_replicas;
+            // bytes that keepers or the next view have are not given up for what was not done.
+            let done = bar.answered && bar.result.is_ok() || !is_kept;
             self.resume(done);
         }
     }
