@@ -597,10 +597,7 @@ impl Desk<'_, '_> {
             Some(Job::Truncate { size, .. }) => {
                 self.truncate_answered(ticket, file, *size, &envelope)
             }
-            Some(Job::Change(_)) if envelope.body == Body::ChangeGo => {
-                self.revoke(file, None, Tell::Session(ticket));
-            }
-            Some(Job::Change(_)) => self.change_untold(ticket, file),
+            Some(Job::Change(_)) => self.change_answered(ticket, file, &envelope.body),
             Some(Job::Question) => {
                 let reply = match envelope.body {
                     Body::Failed(errno) => Reply::Failed(errno),
@@ -696,15 +693,6 @@ impl Desk<'_, '_> {
         }
     }
 
-    /// Nobody could be told of a change of attributes: who kept them drops them when it hears of the manager's end, as this
-    /// node has. The next view has a manager, and it waits for that.
-    fn change_untold(&mut self, ticket: Ticket, file: FileId) {
-        match self.ctx.config.goes_on {
-            true => self.finish(ticket, Reply::Failed(errno::EHOSTDOWN)),
-            false => self.revoke(file, None, Tell::Session(ticket)),
-        }
-    }
-
     /// Sends a request and remembers what it is for.
     fn ask(&mut self, to: NodeId, id: FileId, body: Body, what: What, data: Vec<Piece>) -> u64 {
         let known = self.client.files.get(&id).map(|f| f.generation);
@@ -767,6 +755,7 @@ impl Desk<'_, '_> {
 
     /// A peer is gone: forgets what it granted of a file, and what depended on it.
     fn lose(&mut self, id: FileId, peer: NodeId) {
+        self.reopen_lost(id);
         self.lose_own(id, Some(peer));
         let Some(file) = self.client.files.get_mut(&id) else {
             return;
@@ -786,10 +775,6 @@ impl Desk<'_, '_> {
         if orphaned {
             file.orphan = true;
             file.exact = false;
-        }
-        if file.handles > 0 && self.ctx.config.goes_on {
-            // Its pages are read from the store, which the peer has written.
-            self.ctx.reopen(id);
         }
         let kept = file.kept;
         let lost: Vec<u64> = file.copies_of(peer);

@@ -143,13 +143,13 @@ fn bytes_of_a_write_that_never_took_place_are_freed() {
     all_hold_with_deaths(&[(Policy::Home, 900_112)]);
 }
 
-/// A read that the next kernel sends to the store is under way there when all members have begun.
+/// The next kernel sends a read to the store. All members begin meanwhile.
 #[test]
 fn writes_wait_for_reads_that_a_new_view_sends_to_the_store() {
     all_hold_with_deaths(&[(Policy::Home, 2803)]);
 }
 
-/// The home of an append is gone, and its manager is not: no other append gets the place that it is finished at.
+/// The home of an append is gone. Its manager is not.
 #[test]
 fn nobody_gets_the_place_of_an_append_that_is_finished_later() {
     let worlds = [
@@ -164,7 +164,7 @@ fn nobody_gets_the_place_of_an_append_that_is_finished_later() {
     all_hold_with_deaths(&worlds);
 }
 
-/// A node was told the size of a file that it has not open, and keeps it while views come and go.
+/// A node keeps the size of a file that it has not open.
 #[test]
 fn a_kept_size_goes_with_its_view() {
     let worlds = [
@@ -176,7 +176,7 @@ fn a_kept_size_goes_with_its_view() {
     all_hold_with_deaths(&worlds);
 }
 
-/// The store takes all bytes of a member that leaves, and refuses the sync of them.
+/// The store takes all bytes of a member, and refuses their sync.
 #[test]
 fn a_member_has_not_settled_while_a_sync_may_fail() {
     all_hold_with_deaths(&[(Policy::Home, 10_002_543)]);
@@ -188,7 +188,7 @@ fn attributes_change_after_the_next_manager_was_asked() {
     all_hold_with_deaths(&[(Policy::Home, 10_000_005)]);
 }
 
-/// A read that locks pages is answered early only if somebody waits for these.
+/// It is answered early only if somebody waits for these.
 #[test]
 fn a_read_that_locks_its_pages_is_not_cut_short() {
     all_hold_with_deaths(&[(Policy::Home, 10_019_191), (Policy::HomePlus, 900_046)]);

@@ -11,6 +11,7 @@ use super::{Client, Desk, Job, What};
 use crate::authority::Authority;
 use crate::ctx::Ctx;
 use crate::effect::Reply;
+use crate::errno::EHOSTDOWN;
 use crate::ids::{FileId, Learned, Leave, Listed, Named, NodeId, Ticket};
 use crate::manager::{fitting, round};
 use crate::msg::{Body, Envelope};
@@ -473,6 +474,23 @@ impl Desk<'_, '_> {
     fn known_manager(&self, id: FileId) -> Option<NodeId> {
         let open = self.client.files.get(&id).and_then(|file| file.manager);
         open.or_else(|| self.client.managers.get(&id).copied())
+    }
+
+    /// The manager has let a change of attributes through, or is gone.
+    pub(super) fn change_answered(&mut self, ticket: Ticket, id: FileId, answer: &Body) {
+        match answer {
+            Body::ChangeGo => self.revoke(id, None, Tell::Session(ticket)),
+            _ => self.change_untold(ticket, id),
+        }
+    }
+
+    /// Nobody could be told of a change of attributes: who kept them drops them when it hears of the manager's end, as this
+    /// node has. The next view has a manager, and it waits for that.
+    pub(super) fn change_untold(&mut self, ticket: Ticket, file: FileId) {
+        match self.ctx.config.goes_on {
+            true => self.finish(ticket, Reply::Failed(EHOSTDOWN)),
+            false => self.revoke(file, None, Tell::Session(ticket)),
+        }
     }
 
     /// A change that was let through is over. Its manager may have been forgotten since, with the file.

@@ -102,6 +102,14 @@ impl Desk<'_, '_> {
         self.client.lost.strays.files.contains(&id)
     }
 
+    /// A node is gone, and has written pages to the store that are read there until the next view.
+    pub(super) fn reopen_lost(&mut self, id: FileId) {
+        let file = self.client.files.get(&id);
+        if self.ctx.config.goes_on && file.is_some_and(|file| file.handles > 0) {
+            self.ctx.reopen(id);
+        }
+    }
+
     /// True if the store is to be asked for what a node is home of.
     pub(super) fn is_lost(&self, id: FileId, home: NodeId) -> bool {
         self.ctx.peers.is_down(home) || self.owes_answer(id, home)
