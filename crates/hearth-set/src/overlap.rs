@@ -108,7 +108,8 @@ pub(crate) fn check(store: &Path, job: &str) -> Result<(), Failure> {
         return Err(Failure::new(format!("cannot use `{store}` as a store"))
             .cause(format!("agents of job {} {how}, `{theirs}`: neither would see what the other has in memory", other.job))
             .hint(format!(
-                "use `{theirs}` as the store for both, or end that set first: hearth down --job {}",
+                "if this is the same set, start it with the settings of the others; else use `{theirs}` as the store for \
+                 both, or end that set first: hearth down --job {}",
                 other.job
             )));
     }

@@ -130,7 +130,7 @@ impl Views {
     fn tell_lapse(&self, core: &Core, complained: &mut bool) {
         if self.lease.is_over_for(LAPSE_TOLD_SPAN) && !*complained {
             *complained = true;
-            let told = "calls wait: this agent does not reach a majority of the others";
+            let told = "calls wait while this agent does not reach a majority of the others";
             core.lock().alarm(told.to_owned());
         }
     }
