@@ -212,12 +212,6 @@ fn a_write_that_is_made_once_more_has_its_order_when_it_ends() {
     all_hold_with_deaths(&worlds);
 }
 
-/// A write waits while views change, and others write meanwhile.
-#[test]
-fn a_write_that_waited_is_no_older_than_the_store() {
-    all_hold_with_deaths(&[(Policy::HomePlus, 6_000_900)]);
-}
-
 /// A home that has not agreed to a truncation keeps its bytes when the manager dies.
 #[test]
 fn a_truncation_that_was_not_made_takes_no_bytes() {
