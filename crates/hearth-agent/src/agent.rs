@@ -351,11 +351,11 @@ impl Agent {
     /// Joins the other agents, and from then on the log says who the members are. To be called once, right after the
     /// start, if the settings say [`MembershipRule::Embedded`](crate::MembershipRule); does nothing if they do not.
     pub fn follow_views(&mut self, config: &AgentSettings) -> Result<(), StartError> {
-        if !config.has_views() {
+        let Some(lease) = config.membership.lease() else {
             return Ok(());
-        }
+        };
         let beginning = self.join(config, |state, _| Beginning::of(state))?;
-        let views = Views::start(&self.core, config, beginning)?;
+        let views = Views::start(&self.core, config, (lease, beginning))?;
         // First: the log hears the answers of others by it.
         if self.core.views.set(Arc::clone(&views) as _).is_err() {
             unreachable!("views begin once, here");

@@ -111,7 +111,7 @@ impl Views {
     pub(crate) fn start(
         core: &Arc<Core>,
         config: &AgentSettings,
-        beginning: Beginning,
+        (lease, beginning): (Duration, Beginning),
     ) -> Result<Arc<Views>, NoViews> {
         let life = core.lock().lives[config.node as usize];
         let me = record(config, (config.node, life)).key;
@@ -124,9 +124,7 @@ impl Views {
             Beginning::After(view) => (view, Vec::new()),
         };
         let wire = Arc::new(Wire::new(core));
-        let spans = Spans {
-            lease: config.membership.lease().unwrap_or_default(),
-        };
+        let spans = Spans { lease };
         let config = EmbeddedConfig {
             me,
             voters,

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// A coordinator is heard of so often, or more often where leases are short.
 const HEARTBEAT_MAX: Duration = Duration::from_millis(250);
 
-/// Heartbeats within a lease: voters notice in less than half of it that nobody coordinates.
+/// Heartbeats within a lease: the first voter asks for votes in less than a third of it after a connection broke.
 const HEARTBEATS: u32 = 16;
 
 /// Clocks may drift apart by a tenth of a percent.

@@ -64,8 +64,7 @@ impl Elections {
 
     /// The connection to an agent broke.
     pub(super) fn broken(&self, raft: &Raft, member: MemberId) {
-        let leader = raft.metrics().borrow().current_leader;
-        if let Some(leader) = leader.filter(|leader| leader.id == member) {
+        if let Some(leader) = leader(raft).filter(|leader| leader.id == member) {
             self.lock().broken = Some(leader);
         }
     }
@@ -74,7 +73,7 @@ impl Elections {
     fn due(&self, raft: &Raft, me: MemberKey, beat: Duration) -> Option<Instant> {
         let place = place(raft, me)?;
         let heard = self.lock();
-        let leader = raft.metrics().borrow().current_leader;
+        let leader = leader(raft);
         let is_connected = leader.is_some() && leader != heard.broken;
         let beats = if is_connected {
             SILENT_BEATS
@@ -83,6 +82,11 @@ impl Elections {
         };
         Some(heard.at + beat * (beats + TURN_BEATS * place))
     }
+}
+
+/// The agent that coordinates, as far as this one knows.
+fn leader(raft: &Raft) -> Option<MemberKey> {
+    raft.metrics().borrow().current_leader
 }
 
 /// The place of this agent among the voters; none if it is no voter, or coordinates.
