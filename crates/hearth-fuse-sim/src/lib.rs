@@ -111,6 +111,7 @@ mod agent;
 mod book;
 mod bytes;
 pub mod fs;
+mod ledger;
 mod opened;
 mod os;
 mod programs;

@@ -123,7 +123,8 @@ fn mount(path: &Path, (me, nodes): (u32, u32), shared: &Shared) -> Mounted {
         ..MountOptions::default()
     };
     let session = Arc::clone(&agent) as Arc<dyn hearth_client::Session>;
-    let core = Core::new(root(path), session, options).expect("threads can be started");
+    let core =
+        Core::new(Arc::default(), root(path), session, options).expect("threads can be started");
     let (core, os) = (Arc::new(core), Os::new());
     let notifier = Notifier(Arc::downgrade(&os));
     core.revoker

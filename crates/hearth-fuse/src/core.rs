@@ -15,6 +15,7 @@ use crate::handles::{Handles, OpenHandle};
 use crate::identity::Wardrobe;
 use crate::idle::IdleHandles;
 use crate::leaving::Leaving;
+use crate::ledger::Ledger;
 use crate::lock_waiter::LockWaiter;
 use crate::locks::Locks;
 use crate::memory::Memory;
@@ -27,6 +28,7 @@ use crate::stat::Stat;
 /// One mount's state. The impls are spread over the modules, one per concern.
 pub(crate) struct Core {
     pub(crate) options: MountOptions,
+    pub(crate) ledger: Arc<Ledger>,
     pub(crate) session: Arc<dyn Session>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) memory: Arc<Memory>,
@@ -50,6 +52,7 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(
+        ledger: Arc<Ledger>,
         store_root: OwnedFd,
         session: Arc<dyn Session>,
         options: MountOptions,
@@ -81,6 +84,7 @@ impl Core {
             idle,
             directories: Handles::default(),
             options,
+            ledger,
             session,
             nodes,
             memory,

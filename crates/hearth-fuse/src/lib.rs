@@ -38,6 +38,7 @@ mod identity;
 mod idle;
 mod init;
 mod leaving;
+mod ledger;
 mod listing;
 mod lock_waiter;
 mod locks;
@@ -65,5 +66,6 @@ pub mod store {
     pub use crate::sys::{RangeLock, put_on_mask, set_lock, test_lock};
 }
 
+pub use ledger::Ledger;
 pub use mount::Mount;
 pub use options::{Identity, MountOptions, OtherUsers, ShownOwners, WhenBusy};

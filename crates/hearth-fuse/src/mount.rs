@@ -16,6 +16,7 @@ use rustix::mount::{UnmountFlags, unmount};
 use crate::background::WORKERS;
 use crate::core::Core;
 use crate::fs::HearthFs;
+use crate::ledger::Ledger;
 use crate::options::{Identity, MountOptions, OtherUsers, WhenBusy};
 
 /// How long an unmount waits for the end of what served it. Other mount namespaces may have copies of the mount, and
@@ -40,13 +41,14 @@ impl Mount {
     /// Mounts at a directory: with `mount(2)` as root, with `fusermount3` otherwise.
     pub fn at(
         point: &Path,
+        ledger: Arc<Ledger>,
         store_root: OwnedFd,
         session: Arc<dyn Session>,
         options: MountOptions,
     ) -> io::Result<Mount> {
         let point = point.canonicalize()?;
         let config = config(&options);
-        let core = Arc::new(Core::new(store_root, session, options)?);
+        let core = Arc::new(Core::new(ledger, store_root, session, options)?);
         let server = fuser::Session::new(HearthFs::new(Arc::clone(&core)), &point, &config)?;
         Mount::serve(server, &core, Some(point))
     }
@@ -55,16 +57,30 @@ impl Mount {
     /// that mounted it unmounts it.
     pub fn attach(
         device: OwnedFd,
+        ledger: Arc<Ledger>,
         store_root: OwnedFd,
         session: Arc<dyn Session>,
         options: MountOptions,
     ) -> io::Result<Mount> {
         let config = config(&options);
-        let core = Arc::new(Core::new(store_root, session, options)?);
+        let core = Arc::new(Core::new(ledger, store_root, session, options)?);
         let fs = HearthFs::new(Arc::clone(&core));
         // The kernel lets in whom the mount allows; user numbers here may be of another namespace.
         let server = fuser::Session::from_fd(fs, device, SessionACL::All, config)?;
         Mount::serve(server, &core, None)
+    }
+
+    /// Takes over the mount of an agent that is gone. Its ledger says what the operating system knows; the device and the
+    /// descriptors that the ledger names must be open under their old numbers.
+    pub fn resume(
+        device: OwnedFd,
+        ledger: Arc<Ledger>,
+        store_root: OwnedFd,
+        session: Arc<dyn Session>,
+        options: MountOptions,
+    ) -> io::Result<Mount> {
+        drop((device, ledger, store_root, session, options));
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     fn serve(

@@ -20,6 +20,9 @@ pub struct MountOptions {
     pub request_bytes: Option<u32>,
     /// The store's client believes in names, attributes and bytes that others have changed, as that of GlusterFS does.
     pub client_lags: bool,
+    /// Bytes that were acknowledged outlive an agent that is killed, as they do with replicas: a file whose bytes were not
+    /// in the store then syncs and closes without an error in the next agent.
+    pub written_survives: bool,
     /// The source that `mount(8)` shows.
     pub fs_name: String,
 }
@@ -34,6 +37,7 @@ impl Default for MountOptions {
             ids: ShownOwners::AsStored,
             request_bytes: None,
             client_lags: false,
+            written_survives: false,
             fs_name: "hearth".to_owned(),
         }
     }

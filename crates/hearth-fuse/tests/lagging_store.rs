@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{Pages, Passthrough, Timing, attr, errno};
+use common::{Pages, Passthrough, Timing, attr, errno, ledger};
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Generation, INodeNo,
     LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyLseek, ReplyXattr,
@@ -171,7 +171,7 @@ impl Rig {
             ..MountOptions::default()
         };
         let session = Passthrough::new(Timing::AtOnce, Pages::Direct);
-        let mount = Mount::at(at.path(), root, session.clone(), options).unwrap();
+        let mount = Mount::at(at.path(), ledger(), root, session.clone(), options).unwrap();
         Some(Rig {
             mount: Some(mount),
             store: Some(store),

@@ -11,7 +11,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, PermissionsExt, symlink};
 use std::sync::atomic::Ordering;
 
-use common::{Pages, Passthrough, Rig, Timing, errno, everywhere};
+use common::{Pages, Passthrough, Rig, Timing, errno, everywhere, ledger};
 use hearth_client::FileKey;
 use hearth_fuse::{Mount, MountOptions};
 use rustix::fs::{
@@ -429,7 +429,14 @@ fn a_descriptor_that_somebody_mounted_is_served_until_it_is_unmounted() {
     mount("hearth", point.path(), "fuse", flags, Some(data.as_c_str())).unwrap();
     let root = File::open(store.path()).unwrap().into();
     let session = Passthrough::new(Timing::AtOnce, Pages::Kept);
-    let served = Mount::attach(device.into(), root, session, MountOptions::default()).unwrap();
+    let served = Mount::attach(
+        device.into(),
+        ledger(),
+        root,
+        session,
+        MountOptions::default(),
+    )
+    .unwrap();
     fs::write(point.path().join("a"), b"attached").unwrap();
     assert_eq!(fs::read(store.path().join("a")).unwrap(), b"attached");
     unmount(point.path(), UnmountFlags::empty()).unwrap();

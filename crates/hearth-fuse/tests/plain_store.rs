@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::time::Duration;
 
-use common::{Pages, Passthrough, Timing, attr, errno};
+use common::{Pages, Passthrough, Timing, attr, errno, ledger};
 use fuser::{
     BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Generation, INodeNo,
     MountOption, RenameFlags, ReplyAttr, ReplyEmpty, ReplyEntry, Request, SessionACL,
@@ -180,7 +180,7 @@ impl Rig {
             .unwrap();
         let session = Passthrough::new(Timing::Later, Pages::Kept);
         let root = OwnedFd::from(File::open(stored.path()).unwrap());
-        let mount = Mount::at(at.path(), root, session, options).unwrap();
+        let mount = Mount::at(at.path(), ledger(), root, session, options).unwrap();
         Some(Rig {
             mount: Some(mount),
             store: Some(store),

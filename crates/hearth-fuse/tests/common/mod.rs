@@ -21,7 +21,7 @@ use hearth_client::{
     InodeAttributes, Keep, NamesLeave, NamesRead, OpenFile, OpenedFile, Outcome, PageRange, Place,
     ReadDone, Revoker, Session, SessionHandle, Written,
 };
-use hearth_fuse::{Mount, MountOptions, WhenBusy};
+use hearth_fuse::{Ledger, Mount, MountOptions, WhenBusy};
 use tempfile::TempDir;
 
 /// When answers come.
@@ -372,6 +372,11 @@ pub struct Rig {
     pub session: Arc<Passthrough>,
 }
 
+/// The ledger of a mount that begins.
+pub fn ledger() -> Arc<Ledger> {
+    Arc::new(Ledger::new().unwrap())
+}
+
 impl Rig {
     pub fn new(timing: Timing, pages: Pages) -> Option<Rig> {
         Rig::with(timing, pages, MountOptions::default())
@@ -413,7 +418,7 @@ impl Rig {
         }
         let point = open_dir();
         let root = OwnedFd::from(File::open(store.path()).unwrap());
-        let mount = Mount::at(point.path(), root, session.clone(), options).unwrap();
+        let mount = Mount::at(point.path(), ledger(), root, session.clone(), options).unwrap();
         Some(Rig {
             mount: Some(mount),
             point,

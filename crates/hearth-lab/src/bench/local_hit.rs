@@ -8,13 +8,14 @@ mod fio;
 mod preload;
 
 use super::inside;
-use hearth_fuse::{Mount, MountOptions, WhenBusy};
+use hearth_fuse::{Ledger, Mount, MountOptions, WhenBusy};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::report::{BenchReport, percentile, rounded};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 const FILE_BYTES: usize = 64 << 20;
@@ -84,6 +85,7 @@ fn measure(dir: &Path, turns: usize) -> io::Result<(Figures, Figures, bool)> {
     let agents = inside::agents(1, &store, dir, 256 << 10, 2 * FILE_BYTES as u64)?;
     let mount = Mount::at(
         &at,
+        Arc::new(Ledger::new()?),
         agents[0].store_root()?,
         agents[0].session(),
         MountOptions::default(),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hearth_agent::net::Endpoint;
-use hearth_fuse::{Identity, Mount, MountOptions};
+use hearth_fuse::{Identity, Ledger, Mount, MountOptions};
 use hearth_gateway::Gateway;
 
 use super::metrics;
@@ -156,7 +156,7 @@ impl Service {
         door.check_free()?;
         let root = self.node.store_root()?;
         let options = self.options(Ids::AsStored);
-        let mount = Mount::at(&at, root, self.node.session(), options)
+        let mount = Mount::at(&at, ledger()?, root, self.node.session(), options)
             .or_fail(|| format!("cannot mount at `{}`", at.display()))
             .map_err(|failure| failure.hint("hearth doctor"))?;
         let mount = WardedMount::new(mount, connection_at(&at).ok().flatten());
@@ -178,8 +178,14 @@ impl Service {
             .next()
             .ok_or_else(|| Failure::new("no device came with the request"))?;
         let root = self.node.store_root()?;
-        let mount = Mount::attach(device, root, self.node.session(), self.options(ids))
-            .or_fail(|| "cannot serve the mount".to_owned())?;
+        let mount = Mount::attach(
+            device,
+            ledger()?,
+            root,
+            self.node.session(),
+            self.options(ids),
+        )
+        .or_fail(|| "cannot serve the mount".to_owned())?;
         let mount = WardedMount::new(mount, connection);
         let namespaces = fds.collect();
         door.open(Served::Apart { mount, namespaces });
@@ -219,6 +225,7 @@ impl Service {
             },
             request_bytes: self.request_bytes(),
             client_lags: self.node.store_root().is_ok_and(belief::lags),
+            written_survives: false,
             fs_name: mountinfo::SOURCE.to_owned(),
         }
     }
@@ -281,4 +288,10 @@ impl Answerer for Service {
             }
         }
     }
+}
+
+/// The ledger of a mount that begins.
+fn ledger() -> Result<Arc<Ledger>, Failure> {
+    let ledger = Ledger::new().or_fail(|| "cannot make the mount's ledger".to_owned())?;
+    Ok(Arc::new(ledger))
 }

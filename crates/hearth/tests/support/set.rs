@@ -3,9 +3,10 @@
 use hearth_agent::net::Secret;
 use hearth_agent::store::StoreSpec;
 use hearth_agent::{Agent, AgentSettings, Allocation, CloseRule, Policy, Semantics};
-use hearth_fuse::{Mount, MountOptions, WhenBusy};
+use hearth_fuse::{Ledger, Mount, MountOptions, WhenBusy};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A set of agents and mounts; taken down when dropped.
@@ -90,7 +91,8 @@ impl Set {
                 name_ttl: Duration::ZERO,
                 ..MountOptions::default()
             };
-            Some(Mount::at(at, root, agent.session(), options).expect("a mount"))
+            let ledger = Arc::new(Ledger::new().expect("a ledger"));
+            Some(Mount::at(at, ledger, root, agent.session(), options).expect("a mount"))
         });
         Set {
             mounts: mounts.collect(),
