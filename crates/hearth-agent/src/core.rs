@@ -300,6 +300,12 @@ impl Core {
         }
     }
 
+    /// What this agent has of files is current until then, by the clock that counts from the machine's start. Whoever shows it
+    /// to programs without asking this process has to know.
+    pub(crate) fn leased_until(&self, until: u64) {
+        self.pool.lease_until(until);
+    }
+
     /// Returns once others cannot have gone on without this agent; at once as a rule.
     pub(crate) fn await_lease(&self) {
         if let Some(views) = self.views.get() {

@@ -168,9 +168,10 @@ impl Views {
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (of_lease, of_watch, of_suspects) =
             (Arc::clone(self), Arc::clone(self), Arc::clone(self));
-        let (watching, suspecting) = (Arc::clone(core), Arc::clone(core));
+        let [leased, watching, suspecting] = [core, core, core].map(Arc::clone);
+        core.leased_until(0);
         let threads = vec![
-            named("views-lease").spawn(move || of_lease.keep_lease())?,
+            named("views-lease").spawn(move || of_lease.keep_lease(&leased))?,
             named("views-watch").spawn(move || of_watch.watch(&watching, told))?,
             named("views-suspect").spawn(move || of_suspects.suspect(&suspecting))?,
         ];

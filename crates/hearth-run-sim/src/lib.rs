@@ -34,6 +34,8 @@ pub use real_rustix::{event, fs, io, mm};
 mod counts;
 #[path = "../../hearth-shm/src/index/mod.rs"]
 mod index;
+#[path = "../../hearth-shm/src/lease.rs"]
+mod lease;
 // Its tests are not where a module of this place would have them.
 #[rustfmt::skip]
 #[path = "../../hearth-shm/src/pool.rs"]

@@ -17,6 +17,7 @@
 mod counts;
 mod huge;
 mod index;
+mod lease;
 mod lend;
 #[expect(
     unsafe_code,

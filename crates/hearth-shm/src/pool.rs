@@ -16,7 +16,10 @@
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicBool, AtomicU64,
+    Ordering::{Relaxed, SeqCst},
+};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -26,6 +29,7 @@ use crate::SharedCounts;
 use crate::huge::Gatherer;
 use crate::index::protocol::PageName;
 use crate::index::{AttributeTicket, Index};
+use crate::lease;
 use crate::lend;
 use crate::life::Life;
 use crate::segment::{self, Exclusive, HUGE_BYTES, PIECES_MAX, Segment, Target};
@@ -121,6 +125,7 @@ pub struct Pool {
     lent: OnceLock<Lent>,
     /// Whether programs may keep what names mean.
     names_are_kept: AtomicBool,
+    lease_until: AtomicU64,
 }
 
 /// A pool as programs see it, and their use of it.
@@ -169,6 +174,7 @@ impl Pool {
             name,
             lent: OnceLock::new(),
             names_are_kept: AtomicBool::new(false),
+            lease_until: AtomicU64::new(lease::ALWAYS),
         })
     }
 
@@ -202,7 +208,22 @@ impl Pool {
         };
         // Had another thread been first, its index is the one.
         let _ = self.lent.set(lent);
+        self.tell_lease();
         Ok(())
+    }
+
+    /// Other processes take what is published for current until this moment, and not after it. In nanoseconds since the
+    /// machine was started. Without a word of it they do so for as long as this process lives.
+    pub fn lease_until(&self, until: u64) {
+        self.lease_until.store(until, SeqCst);
+        self.tell_lease();
+    }
+
+    /// Both the one that shares and the one that has a lease come here, so one of them tells of it.
+    fn tell_lease(&self) {
+        if let Some(lent) = self.lent.get() {
+            lent.index.lease_until(self.lease_until.load(SeqCst));
+        }
     }
 
     /// Whether other processes may read what is published.

@@ -12,12 +12,12 @@ use std::sync::atomic::{self, AtomicU32, AtomicU64, Ordering};
 use rustix::fs::SealFlags;
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-use crate::index::layout::{CONTROL, DOORBELL, LIFE, Layout};
+use crate::index::layout::{CONTROL, DOORBELL, LEASE, LIFE, Layout};
 use crate::index::protocol::{
     Found, Look, NamesMark, PageName, ToldAttributes, are_heard_since, gate, look, names, offered,
     still, still_told, told,
 };
-use crate::{life, pool, segment};
+use crate::{lease, life, pool, segment};
 
 /// Pages that one copy may touch.
 const PAGES_MAX: usize = 16;
@@ -162,6 +162,12 @@ impl PoolView {
         life::is_alive(self.index.half(LIFE))
     }
 
+    /// Whether what the agent shows is current: it hears of what others write.
+    #[inline(always)]
+    pub(crate) fn is_current(&self) -> bool {
+        self.is_alive() && lease::holds(self.index.word(LEASE).load(Ordering::Acquire))
+    }
+
     /// The attributes that the agent last told the operating system of a file.
     pub fn told(&self, file: u64) -> Option<ToldAttributes> {
         told(self, &self.layout, file)
@@ -170,7 +176,7 @@ impl PoolView {
     /// Whether no attribute of the file and no name has changed since, and the agent is there.
     #[inline(always)]
     pub fn is_still_told(&self, told: &ToldAttributes) -> bool {
-        still_told(self, told) && self.is_alive()
+        still_told(self, told) && self.is_current()
     }
 
     /// The counts of names now.
@@ -301,11 +307,11 @@ impl PoolView {
         if !found.iter().all(|it| still(self, &self.layout, it)) {
             return Copied::Changed;
         }
-        // After the pages: an agent that was alive here has called back all that it was told to.
-        if self.is_alive() {
+        // After the pages: an agent that was alive here, and had its lease, has called back all that it was told to.
+        if self.is_current() {
             Copied::All
         } else {
-            Copied::Dead
+            self.missing()
         }
     }
 

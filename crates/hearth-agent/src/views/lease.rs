@@ -2,6 +2,7 @@
 
 use super::Views;
 use super::clock::BootClock;
+use crate::core::Core;
 use hearth_views::lease::{LocalClock, LocalSpan};
 use hearth_views::log::{LogError, Patience, ViewLog};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -64,7 +65,7 @@ impl Lease {
 
 impl Views {
     /// Renews the lease until the agent ends.
-    pub(super) fn keep_lease(&self) {
+    pub(super) fn keep_lease(&self, core: &Core) {
         let terms = self.spans.terms();
         let between = Duration::from_nanos(terms.renewal().0);
         while !self.lease.has_ended() {
@@ -72,7 +73,9 @@ impl Views {
             let patience = Patience::new(between, &self.call_off);
             let pause = match self.log.renew(self.me, &patience) {
                 Ok(_) => {
-                    self.lease.renew(before.plus(terms.held()).0);
+                    let until = before.plus(terms.held()).0;
+                    self.lease.renew(until);
+                    core.leased_until(until);
                     between
                 }
                 // It holds what it had until that runs out.

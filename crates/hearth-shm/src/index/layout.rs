@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering::{Relaxed, Release};
 use super::protocol::Board;
 
 /// First word: tells this layout from any other.
-pub(crate) const MAGIC: u64 = 0x6865_6172_7468_0004;
+pub(crate) const MAGIC: u64 = 0x6865_6172_7468_0005;
 /// The agent's sign of life; its first half only, see [`crate::life`].
 pub(crate) const LIFE: usize = 1;
 const FRAMES: usize = 2;
@@ -27,6 +27,8 @@ pub(crate) const NAMES_UNHEARD: usize = 7;
 pub(crate) const GATE: usize = 16;
 /// The agent waits to be told that much was left; its first half only. A line of its own.
 pub(crate) const DOORBELL: usize = 24;
+/// When the agent's lease is over, by the clock that counts from the machine's start. A line of its own.
+pub(crate) const LEASE: usize = 32;
 /// Words of the control page.
 pub(crate) const CONTROL: usize = 512;
 

@@ -46,12 +46,16 @@ use std::collections::BTreeMap;
 use std::io;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{
+    AtomicU32,
+    Ordering::{Relaxed, Release},
+};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::lease;
 use crate::life::HasLife;
 use crate::segment::Words;
-use layout::{DOORBELL, LIFE, Layout, NAMES_ARE_KEPT, PLACES};
+use layout::{DOORBELL, LEASE, LIFE, Layout, NAMES_ARE_KEPT, PLACES};
 use protocol::{
     Board, PageName, change_names, hide, offer, open_gate, publish, shut_gate, take_back, tell,
     tell_unheard, untell,
@@ -94,6 +98,7 @@ impl Index {
     pub(crate) fn new(name: &str, frames: u32, frame_bytes: usize) -> io::Result<Index> {
         let layout = Layout::of(frames, frame_bytes as u64);
         let (fd, words) = Words::sealed(&format!("{name}-index"), layout.words())?;
+        words.store(LEASE, lease::ALWAYS, Release);
         layout.write(&words);
         let shown = Shown {
             frames: BTreeMap::new(),
@@ -109,6 +114,11 @@ impl Index {
                 names: 0,
             }),
         })
+    }
+
+    /// Nothing is current after this moment, until there is a later one.
+    pub(crate) fn lease_until(&self, until: u64) {
+        self.words.store(LEASE, until, Release);
     }
 
     /// A ticket for attributes that are about to be looked at: they may be told later, if nothing

@@ -233,3 +233,16 @@ fn an_agent_that_ends_in_order_says_so_too() {
     drop(lender);
     assert!(!view.is_alive());
 }
+
+#[test]
+fn nothing_is_served_after_the_lease_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let lender = Lender::at(dir.path().join("pool"), 2);
+    let (view, _) = lender.view();
+    assert_eq!(copy(&view, 0, 3), Ok(vec![5; 3]));
+    lender.pool.lease_until(1);
+    assert_eq!(copy(&view, 0, 3), Err(Copied::Missing));
+    assert!(view.is_alive(), "it may be renewed");
+    lender.pool.lease_until(u64::MAX - 1);
+    assert_eq!(copy(&view, 0, 3), Ok(vec![5; 3]));
+}

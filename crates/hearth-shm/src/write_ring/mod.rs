@@ -236,9 +236,9 @@ fn leave_in(
     ring.fill(at, bytes);
     describe(ring, at, &said);
     publish(ring, at, slots);
-    // The agent's life last: one that was alive here takes what was left, or dies with it as with any
-    // other byte that is not in the store.
-    if view.gate() == gate && view.is_alive() {
+    // The agent's life and lease last: one that had both here takes what was left, or dies with it as with any other byte
+    // that is not in the store.
+    if view.gate() == gate && view.is_current() {
         return LaneOutcome::Done {
             much: is_much(used - slots, used),
         };
