@@ -298,6 +298,13 @@ impl Agent {
         Ok(())
     }
 
+    /// What tells this run from others of this agent: [`AgentSettings::succeeds`] of the next.
+    pub fn run(&self) -> u64 {
+        let state = self.core.lock();
+        let me = state.node().config().me.0 as usize;
+        state.lives[me]
+    }
+
     /// Leaves the other agents, if the members may change: they go on at once. After the last flush, when no front end asks
     /// any more.
     pub fn leave(&self) {
@@ -323,7 +330,9 @@ impl Agent {
                 let state = self.core.lock();
                 match state.anew {
                     Some((by, Anew::Me)) => return Err(StartError::Anew { by }),
-                    Some((who, Anew::Peer)) => return Err(StartError::JoinedAnew { who }),
+                    Some((who, Anew::Peer | Anew::Successor)) => {
+                        return Err(StartError::JoinedAnew { who });
+                    }
                     None => {}
                 }
                 let others = (0..)
@@ -426,6 +435,7 @@ fn net_config(config: &AgentSettings) -> io::Result<NetConfig> {
     Ok(NetConfig {
         me: PeerId(config.node),
         incarnation: NetConfig::own_incarnation()?,
+        succeeds: config.succeeds.unwrap_or(0),
         members: config.members.clone(),
         secret: config.secret.clone(),
         job: config.job.clone(),

@@ -24,6 +24,9 @@ pub struct AgentSettings {
     pub node: u32,
     /// Which life of this agent this is: larger than any before, below 2^31.
     pub incarnation: u64,
+    /// The run of this agent that this one takes the place of ([`Agent::run`](crate::Agent::run)), if nothing of that is left
+    /// on this machine.
+    pub succeeds: Option<u64>,
     /// The addresses at which the agents of the job listen.
     pub members: Vec<SocketAddr>,
     /// The secret that the agents of the job prove to each other.

@@ -39,7 +39,7 @@ impl Handler for Peers {
         let text = match who {
             // The start fails.
             Anew::Me => return false,
-            Anew::Peer => format!(
+            Anew::Peer | Anew::Successor => format!(
                 "agent {} was started again and is refused, as it has forgotten what it owed; end the set on all hosts, and start it on all",
                 peer.0
             ),

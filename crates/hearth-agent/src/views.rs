@@ -63,6 +63,8 @@ pub(crate) trait Following: Send + Sync {
     fn newest_view(&self) -> Vec<u8>;
     /// The same view, for people.
     fn view(&self) -> ViewStatus;
+    /// A life of an agent is over, and nothing of it is on its way to the store.
+    fn died(&self, peer: u32, life: u64);
     /// True if an agent is no member, nor has to be fenced.
     fn is_over(&self, peer: u32) -> bool;
     /// Returns once others cannot have gone on without this agent; at once as a rule.
@@ -248,6 +250,10 @@ impl Following for Views {
         }
     }
 
+    fn died(&self, peer: u32, life: u64) {
+        self.suspects().died(key(peer, life));
+    }
+
     fn is_over(&self, peer: u32) -> bool {
         let view = self.newest();
         let is_unfenced = view.unfenced().any(|one| one.record.key.id.0 == peer);
@@ -275,13 +281,17 @@ fn seats(config: &AgentSettings) -> usize {
     seats - (seats + 1) % 2
 }
 
+fn key(id: u32, life: u64) -> MemberKey {
+    MemberKey {
+        id: MemberId(id),
+        incarnation: Incarnation(life),
+    }
+}
+
 /// An agent's life, as a member.
 fn record(config: &AgentSettings, (id, life): (u32, u64)) -> MemberRecord {
     MemberRecord {
-        key: MemberKey {
-            id: MemberId(id),
-            incarnation: Incarnation(life),
-        },
+        key: key(id, life),
         address: config.members[id as usize].to_string(),
         domain: FailureDomain(id.to_string()),
         weight: MemberWeight(1),

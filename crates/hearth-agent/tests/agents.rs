@@ -37,6 +37,7 @@ fn set(nodes: u32, change: impl Fn(&mut AgentSettings)) -> Set {
             let mut config = AgentSettings {
                 node,
                 incarnation: 1,
+                succeeds: None,
                 members: members.clone(),
                 secret: Secret::new([7; 32]),
                 job: "test".to_owned(),

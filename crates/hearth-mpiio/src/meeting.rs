@@ -167,6 +167,7 @@ fn build(
     let config = AgentSettings {
         node: rank,
         incarnation: 1,
+        succeeds: None,
         members,
         secret: Secret::new(secret),
         job: format!("mpi-{id:016x}"),

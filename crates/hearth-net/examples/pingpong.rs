@@ -104,6 +104,7 @@ fn start(me: PeerId, listeners: &[TcpListener; 2], handler: Arc<dyn Handler>) ->
     let config = NetConfig {
         me,
         incarnation: 1,
+        succeeds: 0,
         members: listeners.iter().map(addr).collect(),
         secret: Secret::new([7; 32]),
         job: "pingpong".into(),

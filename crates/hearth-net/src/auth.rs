@@ -43,6 +43,8 @@ pub(crate) struct Side {
     pub(crate) incarnation: u64,
     /// Which run of the other side it has met before; 0 if none.
     pub(crate) met: u64,
+    /// Which run of its own is over for certain, as this one takes its place; 0 if none.
+    pub(crate) succeeds: u64,
     pub(crate) nonce: Nonce,
 }
 
@@ -65,6 +67,7 @@ impl Transcript {
             bytes.extend_from_slice(&side.id.0.to_le_bytes());
             bytes.extend_from_slice(&side.incarnation.to_le_bytes());
             bytes.extend_from_slice(&side.met.to_le_bytes());
+            bytes.extend_from_slice(&side.succeeds.to_le_bytes());
             bytes.extend_from_slice(&side.nonce);
         }
         // Last, because it is the only part whose length varies.

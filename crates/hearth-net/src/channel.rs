@@ -153,6 +153,7 @@ fn identity(party: &Party, me: PeerId) -> Identity {
     Identity {
         me,
         incarnation: 0,
+        succeeds: 0,
         member_count: u32::MAX,
         job: party.job.clone(),
         secret: party.secret.clone(),

@@ -24,6 +24,8 @@ pub struct NetConfig {
     pub me: PeerId,
     /// Tells two runs of the same member apart: no run has that of another, and none has 0.
     pub incarnation: u64,
+    /// The run of this member that this one takes the place of, if that is over for certain; 0 otherwise.
+    pub succeeds: u64,
     /// The addresses at which members listen, in the order of their ids; the same list at every member.
     pub members: Vec<SocketAddr>,
     /// The secret that members prove to know.
@@ -165,6 +167,7 @@ impl NetConfig {
         Ok(Identity {
             me: self.me,
             incarnation: self.incarnation,
+            succeeds: self.succeeds,
             member_count: check(self)?,
             job: self.job.clone(),
             secret: self.secret.clone(),

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //! dialer                                              acceptor
-//!   Hello { to, from, incarnation, met, nonce, job }  -->
-//!           <--  Challenge { incarnation, met, nonce, proof of both sides' words }
+//!   Hello { to, from, incarnation, met, succeeds, nonce, job }  -->
+//!           <--  Challenge { incarnation, met, succeeds, nonce, proof of both sides' words }
 //!   Proof { proof of both sides' words, shares } -->
 //! ```
 //!
 //! Each proof covers the version, the job, both sides' words, and its direction, so a recorded
 //! handshake is worth nothing. `met` is the incarnation of the other member that this one has met, 0 if
 //! none: both sides learn so, and proved, that one of them runs anew. They then part, since a run that begins anew
-//! has forgotten what it owed. They meet once the run before is forgotten too ([`Identity::forget`]). Either side may
+//! has forgotten what it owed. `succeeds` is the run whose place it takes, if that is over for certain. They meet once the run before is forgotten too ([`Identity::forget`]). Either side may
 //! answer `Refuse { text }` and close. This file does no I/O: [`Handshake::step`] takes a frame and says what to send
 //! and what was learnt.
 
@@ -28,6 +28,7 @@ const SHARES: u8 = 1;
 pub(crate) struct Identity {
     pub(crate) me: PeerId,
     pub(crate) incarnation: u64,
+    pub(crate) succeeds: u64,
     pub(crate) member_count: u32,
     pub(crate) job: String,
     pub(crate) secret: Secret,
@@ -41,6 +42,7 @@ impl Identity {
             id: self.me,
             incarnation: self.incarnation,
             met: self.met.get(other.index()).copied().unwrap_or(0),
+            succeeds: self.succeeds,
             nonce,
         }
     }
@@ -128,11 +130,12 @@ impl Handshake {
     /// Opens the conversation with `peer`.
     pub(crate) fn dial(who: &Identity, peer: PeerId, nonce: Nonce) -> (Handshake, Vec<u8>) {
         let me = who.side(peer, nonce);
-        let mut head = Vec::with_capacity(58 + who.job.len());
+        let mut head = Vec::with_capacity(66 + who.job.len());
         head.extend_from_slice(&peer.0.to_le_bytes());
         head.extend_from_slice(&me.id.0.to_le_bytes());
         head.extend_from_slice(&me.incarnation.to_le_bytes());
         head.extend_from_slice(&me.met.to_le_bytes());
+        head.extend_from_slice(&me.succeeds.to_le_bytes());
         head.extend_from_slice(&nonce);
         head.extend_from_slice(who.job.as_bytes());
         (
@@ -207,6 +210,7 @@ fn on_hello(who: &Identity, head: &[u8], nonce: Nonce) -> Result<Progress, Hands
         id: PeerId(words.u32()?),
         incarnation: words.u64()?,
         met: words.u64()?,
+        succeeds: words.u64()?,
         nonce: words.key()?,
     };
     let theirs = words.rest();
@@ -230,9 +234,10 @@ fn on_hello(who: &Identity, head: &[u8], nonce: Nonce) -> Result<Progress, Hands
     }
     let mine = who.side(dialer.id, nonce);
     let transcript = Transcript::new(&who.job, &dialer, &mine);
-    let mut head = Vec::with_capacity(16 + 2 * KEY_LEN);
+    let mut head = Vec::with_capacity(24 + 2 * KEY_LEN);
     head.extend_from_slice(&mine.incarnation.to_le_bytes());
     head.extend_from_slice(&mine.met.to_le_bytes());
+    head.extend_from_slice(&mine.succeeds.to_le_bytes());
     head.extend_from_slice(&nonce);
     head.extend_from_slice(transcript.accept_proof(&who.secret).as_bytes());
     let next = Handshake::Challenged {
@@ -256,6 +261,7 @@ fn on_challenge(
         id: peer,
         incarnation: words.u64()?,
         met: words.u64()?,
+        succeeds: words.u64()?,
         nonce: words.key()?,
     };
     let proof = words.key()?;
@@ -310,7 +316,11 @@ fn anew(me: &Side, peer: &Side) -> Option<Anew> {
     if forgot(peer.met, me.incarnation) {
         Some(Anew::Me)
     } else {
-        forgot(me.met, peer.incarnation).then_some(Anew::Peer)
+        let who = match peer.succeeds == me.met {
+            true => Anew::Successor,
+            false => Anew::Peer,
+        };
+        forgot(me.met, peer.incarnation).then_some(who)
     }
 }
 
@@ -373,6 +383,7 @@ mod tests {
         Identity {
             me: PeerId(me),
             incarnation: 10 + u64::from(me),
+            succeeds: 0,
             member_count: 3,
             job: job.into(),
             secret: Secret::new([secret; KEY_LEN]),
@@ -430,6 +441,17 @@ mod tests {
     }
 
     #[test]
+    fn a_successor_is_told_from_one_that_may_have_an_earlier_run() {
+        for (succeeds, expected) in [(5, Anew::Successor), (4, Anew::Peer), (0, Anew::Peer)] {
+            let (mut dialer, mut acceptor) = (identity(1, 7, "job"), identity(0, 7, "job"));
+            dialer.succeeds = succeeds;
+            acceptor.met[1] = 5;
+            let [near, far] = both_learn(&dialer, &acceptor);
+            assert_eq!([near, far], [Some(Anew::Me), Some(expected)]);
+        }
+    }
+
+    #[test]
     fn both_sides_learn_who_runs_anew() {
         for (met_by_dialer, met_by_acceptor, expected) in [
             (10, 11, [None, None]),
@@ -440,17 +462,21 @@ mod tests {
             let (mut dialer, mut acceptor) = (identity(1, 7, "job"), identity(0, 7, "job"));
             dialer.met[0] = met_by_dialer;
             acceptor.met[1] = met_by_acceptor;
-            let (dialing, accepting, frame) = challenge(&dialer, &acceptor);
-            let step = dialing.step(&dialer, (Kind::Challenge, &frame[HEADER_LEN..]), [0; 32]);
-            let Ok(Progress::Done(near, Some(proof))) = step else {
-                panic!("not done")
-            };
-            let step = accepting.step(&acceptor, (Kind::Proof, &proof[HEADER_LEN..]), [0; 32]);
-            let Ok(Progress::Done(far, None)) = step else {
-                panic!("not done")
-            };
-            assert_eq!([near.anew, far.anew], expected);
+            assert_eq!(both_learn(&dialer, &acceptor), expected);
         }
+    }
+
+    fn both_learn(dialer: &Identity, acceptor: &Identity) -> [Option<Anew>; 2] {
+        let (dialing, accepting, frame) = challenge(dialer, acceptor);
+        let step = dialing.step(dialer, (Kind::Challenge, &frame[HEADER_LEN..]), [0; 32]);
+        let Ok(Progress::Done(near, Some(proof))) = step else {
+            panic!("not done")
+        };
+        let step = accepting.step(acceptor, (Kind::Proof, &proof[HEADER_LEN..]), [0; 32]);
+        let Ok(Progress::Done(far, None)) = step else {
+            panic!("not done")
+        };
+        [near.anew, far.anew]
     }
 
     #[test]

@@ -32,13 +32,15 @@ pub enum Anew {
     Me,
     /// The other.
     Peer,
+    /// The other, and its run before is over for certain: nothing of it is on its way anywhere.
+    Successor,
 }
 
 impl fmt::Display for Anew {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Anew::Me => "peer knows this agent from before it was started again",
-            Anew::Peer => "peer was started again, and is refused for that",
+            Anew::Peer | Anew::Successor => "peer was started again, and is refused for that",
         })
     }
 }

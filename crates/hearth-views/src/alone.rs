@@ -48,8 +48,9 @@ impl AloneLog {
         let mut granter = self.lock();
         let now = self.clock.now();
         let next = Arc::new(self.history.newest().apply(change, at)?);
-        if let MembershipChange::Exclude(members, _) = change {
-            granter.doom(now, members)?;
+        let doomed = change.doomed();
+        if !doomed.is_empty() {
+            granter.doom(now, doomed)?;
         }
         self.history.push(Arc::clone(&next));
         granter.step(now, GranterInput::Viewed(next.number(), next.keys()));

@@ -121,6 +121,22 @@ pub enum Consent {
     Replicas,
     /// A person accepts that bytes are lost.
     Person,
+    /// Nobody has to: their processes are over for certain. So are their leases, whatever the clock says.
+    Dead,
+}
+
+impl MembershipChange {
+    /// Members whose leases have to be over before this is decided.
+    pub(crate) fn doomed(&self) -> &[MemberKey] {
+        match self {
+            MembershipChange::Exclude(members, Consent::Replicas | Consent::Person) => members,
+            MembershipChange::Exclude(_, Consent::Dead)
+            | MembershipChange::Join(_)
+            | MembershipChange::Leave(_)
+            | MembershipChange::Fenced(_)
+            | MembershipChange::Again => &[],
+        }
+    }
 }
 
 /// A wish for the next view.

@@ -179,10 +179,11 @@ impl ViewLog for MemoryLog {
         let mut state = order.lock();
         let coordinator = order.coordinator(&mut state, self.host)?;
         let next = Arc::new(order.history.newest().apply(change, at)?);
-        if let MembershipChange::Exclude(members, _) = change {
+        let doomed = change.doomed();
+        if !doomed.is_empty() {
             let host = state.host(coordinator);
             let now = host.clock.now();
-            host.granter.doom(now, members)?;
+            host.granter.doom(now, doomed)?;
         }
         order.history.push(Arc::clone(&next));
         order.spread(&mut state, coordinator);

@@ -164,6 +164,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<AgentSettings, Failu
     Ok(AgentSettings {
         node: config.node,
         incarnation: config.incarnation,
+        succeeds: None,
         members: config.members.clone(),
         secret,
         job: config.job.clone(),

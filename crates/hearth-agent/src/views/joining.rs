@@ -125,7 +125,12 @@ impl Core {
         }
         let mut state = self.lock();
         match self.views.get() {
-            Some(views) => views.is_over(peer),
+            Some(views) => {
+                if who == Anew::Successor {
+                    views.died(peer, state.lives[peer as usize]);
+                }
+                views.is_over(peer)
+            }
             None if newest_without_me(&state).is_some() => true,
             // The first start fails: others may have begun with the earlier life.
             None => {

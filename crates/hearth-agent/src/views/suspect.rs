@@ -33,6 +33,8 @@ pub(super) struct Suspects {
     broken: BTreeSet<u32>,
     /// Those that leave, and that all others wait for.
     leaving: BTreeSet<u32>,
+    /// Lives whose processes are over for certain, as the next one has said.
+    dead: BTreeSet<MemberKey>,
 }
 
 impl Suspects {
@@ -54,6 +56,17 @@ impl Suspects {
     /// Another life of an agent is a member: what the last one did says nothing of it.
     pub(super) fn begins_anew(&mut self, peer: u32) {
         self.silent.remove(&peer);
+        self.dead.retain(|key| key.id.0 != peer);
+    }
+
+    /// This life is over, and nothing of it is on its way to the store.
+    pub(super) fn died(&mut self, key: MemberKey) {
+        self.dead.insert(key);
+    }
+
+    /// True if that is known of a life.
+    pub(super) fn is_dead(&self, key: MemberKey) -> bool {
+        self.dead.contains(&key)
     }
 
     pub(super) fn down(&mut self, peer: u32) {
@@ -116,11 +129,18 @@ impl Views {
                 // Another life of it is there.
                 due.contains(&key.id.0) || up[at] && lives[at] != key.incarnation.0
             };
-            let lost: Vec<MemberKey> = newest.keys().into_iter().filter(is_lost).collect();
-            let change = match (lost.is_empty(), again) {
-                (false, _) => MembershipChange::Exclude(lost, Consent::Replicas),
-                (true, true) => MembershipChange::Again,
-                (true, false) => continue,
+            let members = newest.keys().into_iter();
+            let (dead, living): (Vec<MemberKey>, Vec<MemberKey>) = {
+                let suspects = self.suspects();
+                members.partition(|&key| suspects.is_dead(key))
+            };
+            let lost: Vec<MemberKey> = living.into_iter().filter(is_lost).collect();
+            let change = match (dead.is_empty(), lost.is_empty(), again) {
+                // Without a wait for its lease: it acts no more.
+                (false, _, _) => MembershipChange::Exclude(dead, Consent::Dead),
+                (true, false, _) => MembershipChange::Exclude(lost, Consent::Replicas),
+                (true, true, true) => MembershipChange::Again,
+                (true, true, false) => continue,
             };
             self.propose(core, &newest, &change, &mut complained);
         }

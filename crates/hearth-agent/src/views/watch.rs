@@ -150,16 +150,24 @@ impl Views {
         leaving
     }
 
-    /// The first of the members waits until nothing of the excluded is on its way to the store, and says so.
+    /// Whoever knows it says that nothing of the excluded is on its way to the store. Else the first of the members waits
+    /// until that is so.
     fn fence(&self, view: &Membership) {
+        let unfenced = view.unfenced().map(|unfenced| unfenced.record.key);
+        let (dead, others): (Vec<MemberKey>, Vec<MemberKey>) = {
+            let suspects = self.suspects();
+            unfenced.partition(|&key| suspects.is_dead(key))
+        };
+        dead.into_iter().for_each(|key| self.say_fenced(key));
+        if others.is_empty() {
+            return;
+        }
         let first = view.members().next();
         if first.is_none_or(|seated| seated.record.key != self.me) {
             return;
         }
         self.rest(FENCE_SPAN);
-        for unfenced in view.unfenced() {
-            self.say_fenced(unfenced.record.key);
-        }
+        others.into_iter().for_each(|key| self.say_fenced(key));
     }
 
     /// Nobody else says it, and all writes wait for it: so it is said until it is decided.

@@ -36,6 +36,7 @@ pub(crate) fn agents(
             let config = AgentSettings {
                 node,
                 incarnation: 1,
+                succeeds: None,
                 members: members.clone(),
                 secret: Secret::new([0; 32]),
                 job: "bench".to_owned(),

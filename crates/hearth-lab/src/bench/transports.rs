@@ -294,6 +294,7 @@ fn config(me: u32, members: Vec<SocketAddr>) -> NetConfig {
     NetConfig {
         me: PeerId(me),
         incarnation: 1,
+        succeeds: 0,
         members,
         secret: Secret::new([1; 32]),
         job: "bench".into(),

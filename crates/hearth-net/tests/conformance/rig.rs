@@ -150,6 +150,7 @@ pub(crate) fn net_config(me: u32, incarnation: u64, members: Vec<SocketAddr>) ->
     NetConfig {
         me: PeerId(me),
         incarnation,
+        succeeds: 0,
         members,
         secret: Secret::new([7; 32]),
         job: "conformance".into(),

@@ -152,7 +152,7 @@ impl Membership {
             Consent::Replicas if count > usize::from(borne.0) => {
                 Err(ViewRefusal::TooManyLost { lost: count, borne })
             }
-            Consent::Replicas | Consent::Person => Ok(()),
+            Consent::Replicas | Consent::Person | Consent::Dead => Ok(()),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::types::{Entry, LogId, Outcome, Proposal, RaftTypes, StorageError, Term};
 use crate::history::ViewHistory;
-use crate::membership::{MemberKey, Membership, MembershipChange};
+use crate::membership::{MemberKey, Membership};
 use openraft::storage::RaftStateMachine;
 use openraft::{
     EmptyNode, EntryPayload, OptionalSend, RaftLogId, RaftSnapshotBuilder, Snapshot, SnapshotMeta,
@@ -34,8 +34,7 @@ impl ViewMachine {
     }
 
     fn decide(&mut self, proposal: &Proposal, term: Term) -> Outcome {
-        let is_exclusion = matches!(proposal.change, MembershipChange::Exclude(..));
-        if is_exclusion && proposal.term != term {
+        if !proposal.change.doomed().is_empty() && proposal.term != term {
             return Outcome::OtherTerm;
         }
         match self.view.apply(&proposal.change, proposal.at) {
@@ -131,7 +130,7 @@ impl RaftStateMachine<RaftTypes> for ViewMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::membership::{Consent, LossesBorne, Salt};
+    use crate::membership::{Consent, LossesBorne, MembershipChange, Salt};
     use crate::raft::testing::record;
 
     #[test]

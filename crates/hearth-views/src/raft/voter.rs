@@ -176,12 +176,9 @@ impl Voter {
         let Ok(turn) = Arc::clone(&self.proposals).try_acquire_owned() else {
             return undecided();
         };
-        let term = match change {
-            MembershipChange::Exclude(members, _) => self.doom(change, members, at).await,
-            MembershipChange::Join(_)
-            | MembershipChange::Leave(_)
-            | MembershipChange::Fenced(_)
-            | MembershipChange::Again => Ok(Term(0)),
+        let term = match change.doomed() {
+            [] => Ok(Term(0)),
+            members => self.doom(change, members, at).await,
         };
         let term = match term {
             Ok(term) => term,
@@ -260,13 +257,7 @@ impl Voter {
 
 /// Writes a proposal to the log, and waits until it is decided or will never be.
 async fn write(voter: Arc<Voter>, proposal: Proposal, _turn: OwnedSemaphorePermit) -> Answer {
-    let doomed = match &proposal.change {
-        MembershipChange::Exclude(members, _) => members.clone(),
-        MembershipChange::Join(_)
-        | MembershipChange::Leave(_)
-        | MembershipChange::Fenced(_)
-        | MembershipChange::Again => Vec::new(),
-    };
+    let doomed = proposal.change.doomed().to_vec();
     let written = voter.raft.client_write(proposal).await;
     voter.leases.follow(&voter);
     let answer = match written.map(|written| written.data) {

@@ -58,6 +58,7 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     (
         "excluded member is fenced once and is gone",
         excluded_member_is_fenced_and_gone,
+        dead_member_goes_before_its_lease_is_over,
     ),
 ];
 
@@ -443,4 +444,18 @@ fn excluded_member_is_fenced_and_gone(stage: &dyn Stage) {
     let view = decide(&*log, &MembershipChange::Join(record(100, 2)));
     assert_eq!(view.fence_status(key(100, 1)), FenceStatus::Past);
     assert_eq!(view.number(), ViewNumber(5));
+}
+
+fn dead_member_goes_before_its_lease_is_over(stage: &dyn Stage) {
+    let log = stage.log(0);
+    decide(&*log, &join(100));
+    sure(|| log.renew(key(100, 1), &long())).unwrap();
+    let died = MembershipChange::Exclude(vec![key(100, 1)], Consent::Dead);
+    let view = decide(&*log, &died);
+    assert_eq!(view.fence_status(key(100, 1)), FenceStatus::Wanted);
+    let gone = sure(|| log.renew(key(100, 1), &long()));
+    assert_eq!(gone, Err(LogError::Gone(key(100, 1))));
+    sure(|| log.fence(key(100, 1), &long())).unwrap();
+    let view = decide(&*log, &MembershipChange::Join(record(100, 2)));
+    assert!(view.has(key(100, 2)) && !view.has(key(100, 1)));
 }

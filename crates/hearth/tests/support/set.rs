@@ -48,6 +48,7 @@ impl Set {
                 let mut config = AgentSettings {
                     node,
                     incarnation: 1,
+                    succeeds: None,
                     members: members.clone(),
                     secret: Secret::new([9; 32]),
                     job: "test".to_owned(),
