@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::failure::{Failure, OrFail};
 use crate::job::{JobDir, SetOwner};
 use crate::options::SetSpec;
+use crate::process::Process;
 
 /// The configuration of one agent.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -20,6 +21,9 @@ pub struct NodeConfig {
     pub node: u32,
     /// Larger than that of any agent that was in its place before, of another set.
     pub incarnation: u64,
+    /// The run of this agent that this one takes the place of, if nothing of that is left on this machine.
+    #[serde(default)]
+    pub succeeds: Option<u64>,
     /// The addresses at which the members listen.
     pub members: Vec<SocketAddr>,
     /// Name of the job.
@@ -68,7 +72,11 @@ impl AgentConfig {
 #[serde(rename_all = "kebab-case")]
 pub enum Started {
     /// It serves.
-    Ready,
+    Ready {
+        /// The process that starts another one when it dies.
+        #[serde(default)]
+        warden: Option<Process>,
+    },
     /// It does not, and why.
     Failed(Failure),
 }

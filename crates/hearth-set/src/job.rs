@@ -75,6 +75,21 @@ pub struct AgentEntry {
     pub node: u32,
     /// Its process.
     pub process: Process,
+    /// The process that starts another one in its place when it dies.
+    #[serde(default)]
+    pub warden: Option<Process>,
+}
+
+impl AgentEntry {
+    /// It is there, or is about to be.
+    pub fn lives(&self) -> bool {
+        self.process.lives() || self.is_guarded()
+    }
+
+    /// Another one takes its place if it dies.
+    pub fn is_guarded(&self) -> bool {
+        self.warden.is_some_and(Process::lives)
+    }
 }
 
 /// One mount.

@@ -1,5 +1,6 @@
 //! Starts the agents of a set on this machine: all of them, or none.
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
@@ -89,6 +90,8 @@ struct Starting {
     child: Child,
     report: ChildStdout,
     said: Vec<u8>,
+    /// The process that starts another one when it dies.
+    warden: Option<Process>,
 }
 
 /// A set that is up, and its processes, which are children of this one.
@@ -129,6 +132,15 @@ impl Members {
 }
 
 impl LaunchPlan {
+    /// The job of a list of hosts, and this host's place in it.
+    pub fn seat(&self) -> Result<Option<(String, u32)>, Failure> {
+        let plan = self.settled()?;
+        Ok(match &plan.members {
+            Members::Here => None,
+            Members::Hosts { members, node, .. } => Some((job_of(members, &plan.spec), *node)),
+        })
+    }
+
     fn settled(&self) -> Result<LaunchPlan, Failure> {
         let hosts = match &self.members {
             Members::Here => 1,
@@ -174,7 +186,7 @@ pub fn start(base: &Path, plan: &LaunchPlan, signals: &Signals) -> Result<Launch
     launch.dir.write_set(&file)?;
     drop(looking);
     launch.await_all(signals, join_span(plan) + START_SLACK)?;
-    Ok(launch.finish(file))
+    launch.finish()
 }
 
 /// Memory is taken when it is used: a pool that can never be had would end in the middle of a job.
@@ -287,7 +299,8 @@ impl Seats {
     }
 }
 
-fn listen(spec: &SetSpec, addr: SocketAddr) -> Result<Endpoint, Failure> {
+/// Listens for other members.
+pub fn listen(spec: &SetSpec, addr: SocketAddr) -> Result<Endpoint, Failure> {
     Endpoint::bind(spec.transport.of_nodes()?, addr).map_err(|error| match error {
         NoTransport::Listen { addr, hint, source } => {
             Failure::new(format!("cannot listen on {addr}"))
@@ -296,6 +309,13 @@ fn listen(spec: &SetSpec, addr: SocketAddr) -> Result<Endpoint, Failure> {
         }
         other => Failure::new(format!("cannot listen on {addr}")).because(other),
     })
+}
+
+/// The name of the job of several hosts: the same on all of them, as members of another job are refused. So are those with
+/// other settings.
+fn job_of(members: &[SocketAddr], spec: &SetSpec) -> String {
+    let members = format!("{members:?} {}", spec.common());
+    format!("hosts-{:08x}", job::hash(members.as_bytes()) as u32)
 }
 
 /// Name of the job, and of its directory here.
@@ -319,10 +339,8 @@ fn name(plan: &LaunchPlan, seats: &Seats) -> Result<(String, String), Failure> {
             let job = format!("{store}-{a:02x}{b:02x}{c:02x}{d:02x}");
             Ok((job.clone(), job))
         }
-        // The same on every host, as members of another job are refused: so are those with other settings.
         Members::Hosts { node, .. } => {
-            let members = format!("{:?} {}", seats.members, plan.spec.common());
-            let job = format!("hosts-{:08x}", job::hash(members.as_bytes()) as u32);
+            let job = job_of(&seats.members, &plan.spec);
             let dir = format!("{job}.{node}");
             Ok((job, dir))
         }
@@ -351,6 +369,7 @@ fn config(
             node,
             // Below 2^31, as the library wants it; two lives of an agent are not one second apart.
             incarnation: now.as_secs() & 0x7fff_ffff,
+            succeeds: None,
             members: members.to_vec(),
             job: job.to_owned(),
             store: plan.store.clone(),
@@ -424,6 +443,7 @@ impl Launch {
             child,
             report,
             said: Vec::new(),
+            warden: None,
         });
         Ok(())
     }
@@ -441,7 +461,11 @@ impl Launch {
             let Some(process) = Process::of(child.id()) else {
                 return Err(self.last_word(index));
             };
-            agents.push(AgentEntry { node, process });
+            agents.push(AgentEntry {
+                node,
+                process,
+                warden: None,
+            });
         }
         Ok(SetFile {
             job,
@@ -509,14 +533,16 @@ impl Launch {
         if count == 0 {
             return Err(self.ended(&self.agents[index]));
         }
-        let agent = &self.agents[index];
         let Some(line) = agent.said.strip_suffix(b"\n") else {
             return Ok(());
         };
         match serde_json::from_slice(line) {
-            Ok(Started::Ready) => Ok(()),
+            Ok(Started::Ready { warden }) => {
+                agent.warden = warden;
+                Ok(())
+            }
             Ok(Started::Failed(failure)) => Err(failure),
-            Err(_) => Err(self.ended(agent)),
+            Err(_) => Err(self.ended(&self.agents[index])),
         }
     }
 
@@ -539,20 +565,23 @@ impl Launch {
         }
     }
 
-    fn finish(mut self, file: SetFile) -> Launched {
+    fn finish(mut self) -> Result<Launched, Failure> {
+        let wardens = self.agents.iter().map(|agent| (agent.node, agent.warden));
+        let wardens: BTreeMap<u32, Option<Process>> = wardens.collect();
+        self.dir.change_set(|file| {
+            for entry in &mut file.agents {
+                entry.warden = wardens.get(&entry.node).copied().flatten();
+            }
+        })?;
+        let file = self.dir.set()?;
         let agents = std::mem::take(&mut self.agents);
         let daemons = self.bank.hand_over();
-        Launched {
-            set: Set {
-                dir: self.dir.clone(),
-                file,
-            },
-            children: agents
-                .into_iter()
-                .map(|agent| agent.child)
-                .chain(daemons)
-                .collect(),
-        }
+        let children = agents.into_iter().map(|agent| agent.child);
+        let dir = self.dir.clone();
+        Ok(Launched {
+            set: Set { dir, file },
+            children: children.chain(daemons).collect(),
+        })
     }
 }
 

@@ -18,6 +18,9 @@ use crate::takedown;
 /// A set that starts has written down whose directory it is within this.
 const STARTING_SPAN_MAX: Duration = Duration::from_secs(60);
 
+/// The name of a process that waits for the end of an agent.
+pub const WARDEN: &str = "hearth-warden";
+
 /// One thing left over.
 #[derive(Debug)]
 pub enum Leftover {
@@ -95,7 +98,8 @@ pub fn find(base: &Path) -> Result<Vec<Leftover>, Failure> {
     }
     found.extend(stale_mounts(&found, &alive)?);
     let known = alive.iter().flat_map(|set| &set.file.agents);
-    let known: Vec<Process> = known.map(|agent| agent.process).collect();
+    let known = known.flat_map(|agent| [Some(agent.process), agent.warden]);
+    let known: Vec<Process> = known.flatten().collect();
     let orphans = agents.into_iter().filter(|agent| {
         let is_known = known.contains(&agent.process);
         !is_known && agent.process.lives() && !agent.dir.join("set.json").exists()
@@ -183,6 +187,10 @@ fn agent(pid: u32, base: Option<&Path>) -> Option<RunningAgent> {
     let mut words = line.split('\0');
     let program = Path::new(words.next()?).file_name()?;
     if program != "hearth" || words.next()? != "agent" || words.next()? != "--config" {
+        return None;
+    }
+    let comm = fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
+    if comm.trim_end() == WARDEN {
         return None;
     }
     let config = PathBuf::from(words.next()?);

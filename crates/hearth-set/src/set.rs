@@ -91,7 +91,7 @@ impl Set {
     /// How much of it is left.
     pub fn life(&self) -> Life {
         let agents = &self.file.agents;
-        let living = agents.iter().filter(|agent| agent.process.lives()).count();
+        let living = agents.iter().filter(|agent| agent.lives()).count();
         match living {
             0 => Life::Dead,
             all if all == agents.len() => Life::Up,
@@ -104,6 +104,7 @@ impl Set {
         Peer {
             node: agent.node,
             process: Some(agent.process),
+            warden: agent.warden,
             socket: self.dir.socket(agent.node),
         }
     }
@@ -120,10 +121,7 @@ impl Set {
     /// The agent on this machine that a program with this rank here uses: one that lives, if any does.
     pub fn peer_of_rank(&self, rank: usize) -> Peer {
         let agents = &self.file.agents;
-        let living: Vec<&AgentEntry> = agents
-            .iter()
-            .filter(|agent| agent.process.lives())
-            .collect();
+        let living: Vec<&AgentEntry> = agents.iter().filter(|agent| agent.lives()).collect();
         match living.len() {
             0 => self.peer(&agents[rank % agents.len()]),
             count => self.peer(living[rank % count]),

@@ -11,10 +11,10 @@ use serde_json::Value;
 
 use crate::agent::Health;
 use crate::bank;
-use crate::control::{Busy, CallError, ControlRequest, Peer, call, call_within};
+use crate::control::{Busy, CallError, ControlRequest, Peer, call, call_within, connect};
 use crate::failure::{Failure, OrFail};
 use crate::holders::{self, Holder};
-use crate::job::MountEntry;
+use crate::job::{AgentEntry, MountEntry};
 use crate::mountinfo::{self, MountHealth};
 use crate::process::Process;
 use crate::set::{Life, Set, ask_all, ask_all_within};
@@ -89,6 +89,7 @@ impl Clock {
 pub fn take_down(set: &Set, how: How) -> Result<Vec<String>, Failure> {
     let mut notes = Vec::new();
     let clock = Clock::of(how);
+    let set = &successors(set, clock.left())?;
     if set.life() != Life::Dead {
         if how.busy == Busy::Refuse {
             check_unused(set, clock)?;
@@ -107,6 +108,21 @@ pub fn take_down(set: &Set, how: How) -> Result<Vec<String>, Failure> {
     }
     clear(set)?;
     Ok(notes)
+}
+
+/// The set with agents that can be asked: one that has died, and in whose place another is about to be, is waited for.
+pub fn successors(set: &Set, limit: Duration) -> Result<Set, Failure> {
+    let end = Instant::now() + limit;
+    loop {
+        let now = set.again()?;
+        let is_awaited = |agent: &AgentEntry| {
+            agent.is_guarded() && matches!(connect(&now.peer(agent)), Err(CallError::Starting(_)))
+        };
+        if !now.file.agents.iter().any(is_awaited) || Instant::now() > end {
+            return Ok(now);
+        }
+        thread::park_timeout(LOOK_AGAIN);
+    }
 }
 
 /// All agents of a set flush before any of them ends, be they on other hosts.
@@ -385,28 +401,49 @@ fn stop(set: &Set, dirty: Dirty, clock: Clock) -> Result<(), Failure> {
         // Whether they have heard it shows below.
         drop(ask_all_within(&peers, &ControlRequest::Stop, clock.left()));
     }
-    for peer in &peers {
-        end(peer, dirty, clock)?;
+    for agent in &set.file.agents {
+        end(set, agent, (dirty, clock))?;
     }
     Ok(())
 }
 
 /// An agent that does not end is killed: all that it had is in the store by now, or given up.
-fn end(peer: &Peer, dirty: Dirty, clock: Clock) -> Result<(), Failure> {
+fn end(set: &Set, agent: &AgentEntry, (dirty, clock): (Dirty, Clock)) -> Result<(), Failure> {
+    let peer = set.peer(agent);
     let what = || format!("cannot end {peer}");
-    let process = peer.process.expect("agents of a set are known by process");
-    if dirty == Dirty::Flush {
-        if process.wait_gone(clock.left()).or_fail(what)? {
-            return Ok(());
-        }
+    let last = clock.0.map_or(STEP_MAX, |_| END_SPAN);
+    let is_gone = dirty == Dirty::Flush && agent.process.wait_gone(clock.left()).or_fail(what)?;
+    if dirty == Dirty::Flush && !is_gone {
         hearth_client::say!(
             "note: {peer} had brought its bytes to the store, did not end, and is killed"
         );
     }
-    process.signal(Signal::KILL).or_fail(what)?;
-    let last = clock.0.map_or(STEP_MAX, |_| END_SPAN);
-    if process.wait_gone(last).or_fail(what)? {
+    if let Some(warden) = agent.warden
+        && !(is_gone && warden.wait_gone(END_SPAN).or_fail(what)?)
+    {
+        // First, or another agent would take its place.
+        warden.signal(Signal::KILL).or_fail(what)?;
+        warden.wait_gone(last).or_fail(what)?;
+    }
+    if is_gone {
         return Ok(());
     }
-    Err(Failure::new(what()).cause("the kernel holds it in a call that does not end"))
+    // Another one may have taken its place before that.
+    let now = set.dir.set()?;
+    let mut agents = now.agents.iter().chain([agent]);
+    agents.try_for_each(|other| match other.node == agent.node {
+        true => kill(other.process, last).map_err(|failure| Failure::new(what()).after(failure)),
+        false => Ok(()),
+    })
+}
+
+fn kill(process: Process, limit: Duration) -> Result<(), Failure> {
+    let what = || "cannot kill it".to_owned();
+    process.signal(Signal::KILL).or_fail(what)?;
+    match process.wait_gone(limit).or_fail(what)? {
+        true => Ok(()),
+        false => Err(Failure::new(
+            "the kernel holds it in a call that does not end",
+        )),
+    }
 }

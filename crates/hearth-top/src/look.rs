@@ -70,6 +70,7 @@ impl AgentLook {
         let (job, node) = (job.to_owned(), peer.node);
         let why = |error| match error {
             CallError::Gone(_) => "gone".to_owned(),
+            CallError::Starting(_) => "being started again".to_owned(),
             CallError::Silent(_) => "does not answer".to_owned(),
             CallError::Refused(failure) => failure.to_string(),
         };

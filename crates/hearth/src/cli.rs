@@ -9,7 +9,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands::{
     agent, completions, config, doctor, down, enter, flush, mount, moved, place, proxy_mount, run,
-    status, top, trace, umount, up, warden,
+    status, top, trace, umount, up,
 };
 use crate::demo;
 use hearth_set::failure::Failure;
@@ -85,8 +85,6 @@ enum Inner {
     #[command(hide = true)]
     Enter(enter::Args),
     #[command(hide = true)]
-    Warden(warden::Args),
-    #[command(hide = true)]
     Workload(demo::Process),
     #[command(hide = true)]
     Bench(moved::Args),
@@ -146,7 +144,6 @@ impl Inner {
             Inner::Agent(args) => agent::run(&args),
             Inner::ProxyMount(args) => proxy_mount::run(&args),
             Inner::Enter(args) => enter::run(&args),
-            Inner::Warden(args) => warden::run(&args),
             Inner::Workload(args) => demo::work(&args),
         }
     }

@@ -56,6 +56,11 @@ impl Node {
         })
     }
 
+    /// Tells this run from others of its agent.
+    pub(crate) fn run(&self) -> u64 {
+        self.0.run()
+    }
+
     /// The session that a front end talks to.
     pub(crate) fn session(&self) -> Arc<dyn Session> {
         self.0.session()
@@ -164,7 +169,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<AgentSettings, Failu
     Ok(AgentSettings {
         node: config.node,
         incarnation: config.incarnation,
-        succeeds: None,
+        succeeds: config.succeeds,
         members: config.members.clone(),
         secret,
         job: config.job.clone(),

@@ -7,8 +7,9 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{IntoRawFd, RawFd};
+use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 
+use rustix::process::Pid;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 
 /// A thread's own view of some of the system.
@@ -64,4 +65,50 @@ pub(crate) fn give_back_memory() {
 pub(crate) fn close(file: File) -> io::Result<()> {
     // SAFETY: the descriptor was the file's alone, which is gone, and it is not used again.
     unsafe { rustix::io::try_close(file.into_raw_fd()) }.map_err(io::Error::from)
+}
+
+/// The two processes of a [`split`].
+pub(crate) enum Half {
+    /// The one that was there before, and the number of the other.
+    Old(Pid),
+    /// The one that has begun.
+    New,
+}
+
+/// Begins a process that has a copy of this one's memory and shares its descriptors: what either of them opens or closes,
+/// it opens or closes for both. They last until both processes are over. This process must have one thread.
+pub(crate) fn split() -> io::Result<Half> {
+    let flags = libc::c_long::from(libc::CLONE_FILES | libc::SIGCHLD);
+    // SAFETY: memory is not shared, and no stack is given: as after `fork`, the new process goes on with a copy of its own.
+    // There is one thread, so no lock of the library is held by one that the new process lacks.
+    match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {
+        0 => Ok(Half::New),
+        pid => i32::try_from(pid)
+            .ok()
+            .and_then(Pid::from_raw)
+            .filter(|pid| pid.as_raw_nonzero().get() > 0)
+            .map(Half::Old)
+            .ok_or_else(io::Error::last_os_error),
+    }
+}
+
+/// Closes a descriptor that an agent had which is dead.
+pub(crate) fn close_of_the_dead(fd: RawFd) {
+    // SAFETY: its owner was in a process that is no more; nothing in this one owns it, which the caller has seen to.
+    unsafe { rustix::io::close(fd) };
+}
+
+/// Takes a descriptor over that an agent had which is dead.
+pub(crate) fn of_the_dead(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: it is looked at only while this call lasts; one that is not open is refused.
+    rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) })?;
+    // SAFETY: it is open, and its owner was in a process that is no more.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A descriptor of its own for what a number stands for.
+pub(crate) fn copy_of(fd: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: it is looked at only while this call lasts; one that is not open is refused.
+    let copy = rustix::io::fcntl_dupfd_cloexec(unsafe { BorrowedFd::borrow_raw(fd) }, 3)?;
+    Ok(copy)
 }

@@ -24,6 +24,8 @@ pub struct Peer {
     pub node: u32,
     /// Its process, if the caller may know it.
     pub process: Option<Process>,
+    /// The process that starts another one when it dies.
+    pub warden: Option<Process>,
     /// The socket at which it listens.
     pub socket: PathBuf,
 }
@@ -33,6 +35,8 @@ pub struct Peer {
 pub enum CallError {
     /// Its process is gone.
     Gone(String),
+    /// It died, and another one is about to take its place.
+    Starting(String),
     /// It is there, and silent.
     Silent(String),
     /// It answered that it could not.
@@ -45,6 +49,10 @@ impl CallError {
         match self {
             CallError::Gone(who) => Failure::new(format!("{who} is gone"))
                 .hint("hearth down, or hearth doctor --fix, clears what it left"),
+            CallError::Starting(who) => {
+                Failure::new(format!("{who} died, and another takes its place"))
+                    .hint("try again in some seconds; `hearth down --discard` ends it")
+            }
             CallError::Silent(who) => Failure::new(format!("{who} does not answer"))
                 .hint("hearth down --discard ends it; what it has not flushed is lost"),
             CallError::Refused(failure) => failure,
@@ -62,10 +70,16 @@ impl fmt::Display for Peer {
 }
 
 impl Peer {
+    fn is_guarded(&self) -> bool {
+        self.warden.is_some_and(Process::lives)
+    }
+
     fn no_answer(&self) -> CallError {
         match self.process {
-            Some(process) if !process.lives() => CallError::Gone(self.to_string()),
-            _ => CallError::Silent(self.to_string()),
+            Some(process) if process.lives() => CallError::Silent(self.to_string()),
+            Some(_) if self.is_guarded() => CallError::Starting(self.to_string()),
+            Some(_) => CallError::Gone(self.to_string()),
+            None => CallError::Silent(self.to_string()),
         }
     }
 }
@@ -104,7 +118,16 @@ pub fn call_within(
 
 /// Connects to an agent. Never waits: an agent that is stopped has a queue, which may be full.
 pub fn connect(peer: &Peer) -> Result<UnixStream, CallError> {
-    open(peer).map_err(|_| peer.no_answer())
+    open(peer).map_err(|error| {
+        let nobody_listens = matches!(
+            error.kind(),
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+        );
+        match peer.is_guarded() && nobody_listens {
+            true => CallError::Starting(peer.to_string()),
+            false => peer.no_answer(),
+        }
+    })
 }
 
 fn open(peer: &Peer) -> io::Result<UnixStream> {

@@ -10,7 +10,7 @@ use crate::failure::{Failure, OrFail};
 /// Hands a descriptor over, or says why there is none.
 pub fn hand_over(line: &UnixStream, root: Result<OwnedFd, Failure>) -> Result<(), Failure> {
     let (said, root) = match root {
-        Ok(root) => (Started::Ready, Some(root)),
+        Ok(root) => (Started::Ready { warden: None }, Some(root)),
         Err(failure) => (Started::Failed(failure), None),
     };
     let fds: Vec<BorrowedFd<'_>> = root.iter().map(OwnedFd::as_fd).collect();
@@ -23,7 +23,7 @@ pub fn take_over(line: &UnixStream) -> Result<OwnedFd, Failure> {
     let mut reader = Reader::new(line);
     match reader.line().or_fail(what)? {
         Started::Failed(failure) => Err(failure),
-        Started::Ready => reader
+        Started::Ready { .. } => reader
             .take_fds()
             .pop()
             .ok_or_else(|| Failure::new("no descriptor came with the store")),

@@ -19,6 +19,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use hearth_trace::ring::{Options, tracer};
@@ -27,32 +28,80 @@ use rustix::fs::inotify;
 use rustix::io::Errno;
 
 use self::spare::Spare;
+use self::start::Inherited;
+use self::warden::{Again, Beginning, Run, Warden};
 use crate::pool;
 use hearth_set::agent::{AgentConfig, Started};
 use hearth_set::control::Listener;
 use hearth_set::failure::{Failure, OrFail};
+use hearth_set::process::Process;
 use hearth_set::signals::{self, Signals};
 use lender::Lender;
 use service::Service;
 
 /// Runs an agent to its end.
 pub(crate) fn run(config: &Path) -> Result<ExitCode, Failure> {
-    let mut inherited = start::detach()?;
+    let inherited = start::detach()?;
     start::lift_limits()?;
-    let agent = match Running::start(config, inherited.listener) {
-        Ok(agent) => agent,
-        Err(failure) => {
-            tell(&mut inherited.report, &Started::Failed(failure.clone()));
-            return Err(failure);
+    let (warden, beginning) = warden::start(config, inherited);
+    match beginning {
+        Beginning::First(inherited, process) => {
+            begin(config, inherited, (warden, process))?.to_the_end()
         }
+        Beginning::Again(again) => begin_again(config.to_owned(), again, warden),
+    }
+}
+
+/// A command waits for the word how it went.
+fn begin(
+    config: &Path,
+    mut inherited: Inherited,
+    (warden, process): (Warden, Option<Process>),
+) -> Result<Running, Failure> {
+    let started = AgentConfig::read(config).and_then(|told| {
+        start::die_with_owner(told.owner)?;
+        Running::start(config, &told, (inherited.listener, warden))
+    });
+    let said = match &started {
+        Ok(_) => Started::Ready { warden: process },
+        Err(failure) => Started::Failed(failure.clone()),
     };
-    tell(&mut inherited.report, &Started::Ready);
-    drop(inherited.report);
-    log::info!("ready");
-    let why = agent.serve()?;
-    log::info!("ending: {why}");
-    agent.end();
-    Ok(ExitCode::SUCCESS)
+    tell(&mut inherited.report, &said);
+    started
+}
+
+/// In the place of an agent that is dead. On another thread, as the library does not know this process's first one.
+fn begin_again(config: PathBuf, again: Again, warden: Warden) -> Result<ExitCode, Failure> {
+    let life = move || take_place(&config, again, warden)?.to_the_end();
+    let thread = thread::Builder::new().name("agent".to_owned()).spawn(life);
+    let thread = thread.or_fail(|| "cannot start a thread".to_owned())?;
+    let ended = thread.join();
+    ended.unwrap_or_else(|_| Err(Failure::new("the agent panicked")))
+}
+
+fn take_place(config: &Path, again: Again, warden: Warden) -> Result<Running, Failure> {
+    log::warn!("this agent takes the place of one that died");
+    let mut told = AgentConfig::read(config)?;
+    told.node.incarnation = again.last.incarnation + 1;
+    told.node.succeeds = again.is_over.then_some(again.last.number);
+    let dir = told.job_dir()?;
+    start::register(&dir, told.node.node)?;
+    let socket = dir.socket(told.node.node);
+    start::clear_sockets([
+        &socket,
+        &pool::socket_of(&socket),
+        &pool::write_rings_of(&socket),
+    ]);
+    let peers = start::listen(&told.node)?;
+    let running = Running::start(config, &told, (peers, warden))?;
+    if let Some(held) = again.held
+        && let Err(failure) = running.service.take_over(&held)
+    {
+        // Its programs have lost it; this node's memory still serves others.
+        log::error!("{}", failure.in_a_line());
+        warden.lose_mount();
+    }
+    Ok(running)
 }
 
 /// Begins to record what this agent does, if the environment says so.
@@ -77,6 +126,7 @@ fn tell(report: &mut File, started: &Started) {
 /// Everything an agent waits for.
 struct Running {
     service: Arc<Service>,
+    warden: Warden,
     listener: Listener,
     lender: Lender,
     write_rings: Lender,
@@ -87,18 +137,21 @@ struct Running {
 }
 
 impl Running {
-    fn start(config: &Path, peers: OwnedFd) -> Result<Running, Failure> {
+    fn start(
+        file: &Path,
+        config: &AgentConfig,
+        (peers, warden): (OwnedFd, Warden),
+    ) -> Result<Running, Failure> {
         let sentinel =
-            Sentinel::watch(config).or_fail(|| format!("cannot watch `{}`", config.display()))?;
-        let config = AgentConfig::read(config)?;
-        start::die_with_owner(config.owner)?;
+            Sentinel::watch(file).or_fail(|| format!("cannot watch `{}`", file.display()))?;
         let socket = config.job_dir()?.socket(config.node.node);
         let (stopped, stop) = UnixStream::pair().or_fail(|| "cannot make a socket".to_owned())?;
         trace();
         // Before the others are awaited: an address that is taken is told at once.
         let metrics = config.metrics.map(metrics::Server::bind).transpose()?;
         let told_at = metrics.as_ref().map(metrics::Server::address).transpose()?;
-        let service = Arc::new(Service::start(&config, peers, stop, told_at)?);
+        let ways = (stop, warden);
+        let service = Arc::new(Service::start(config, peers, ways, told_at)?);
         // From here on there may be something to flush.
         let signals = Signals::catch(signals::ENDS)?;
         let listener = Listener::bind(&socket)
@@ -112,8 +165,13 @@ impl Running {
         if let Some(server) = metrics {
             server.serve(metrics::Page::of(Arc::downgrade(&service)))?;
         }
+        warden.ready(Run {
+            incarnation: config.node.incarnation,
+            number: service.run(),
+        });
         Ok(Running {
             service,
+            warden,
             listener,
             lender,
             write_rings,
@@ -121,6 +179,15 @@ impl Running {
             stopped,
             sentinel,
         })
+    }
+
+    /// Serves, and ends in order.
+    fn to_the_end(self) -> Result<ExitCode, Failure> {
+        log::info!("ready");
+        let why = self.serve()?;
+        log::info!("ending: {why}");
+        self.end();
+        Ok(ExitCode::SUCCESS)
     }
 
     /// Serves commands until there is a reason to end.
@@ -188,6 +255,7 @@ impl Running {
     }
 
     fn end(self) {
+        self.warden.ends();
         drop(self.listener);
         self.service.end();
     }

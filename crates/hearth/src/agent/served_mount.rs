@@ -7,13 +7,40 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use hearth_fuse::{Mount, WhenBusy};
 use hearth_set::control::{Busy, MountAccess};
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::mountinfo;
 use hearth_set::process::Process;
 use hearth_set::unmount::unmount_at;
 
-use super::warden::WardedMount;
+use super::warden::Warden;
+
+/// A mount, and the warden that knows of it.
+pub(super) struct WardedMount {
+    mount: Mount,
+    warden: Warden,
+}
+
+impl WardedMount {
+    /// A mount that the warden has been told of.
+    pub(super) fn new(mount: Mount, warden: Warden) -> WardedMount {
+        WardedMount { mount, warden }
+    }
+
+    /// Somebody has unmounted it: waits for the end.
+    fn leave(self) -> io::Result<()> {
+        self.warden.serves(None);
+        self.mount.leave()
+    }
+
+    /// Unmounts, under programs that are inside.
+    fn take_away(self) -> io::Result<()> {
+        let taken = self.mount.unmount(WhenBusy::Detach);
+        self.warden.serves(None);
+        taken
+    }
+}
 
 /// How programs reach an agent.
 pub(super) enum Served {

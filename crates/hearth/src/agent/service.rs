@@ -13,10 +13,11 @@ use hearth_fuse::{Identity, Ledger, Mount, MountOptions};
 use hearth_gateway::Gateway;
 
 use super::metrics;
-use super::served_mount::{Door, Served};
-use super::warden::WardedMount;
+use super::served_mount::{Door, Served, WardedMount};
+use super::warden::{Held, Taken, Warden};
 use crate::gateway;
 use crate::node::Node;
+use hearth_agent::Replicas;
 use hearth_client::belief;
 use hearth_set::agent::{AgentConfig, Health};
 use hearth_set::control::{Answerer, Busy, ControlAnswer, ControlRequest, Ids};
@@ -34,6 +35,7 @@ pub(super) struct Service {
     /// Serves the store to agents whose hosts do not have it.
     gateway: Option<Gateway>,
     door: Mutex<Door>,
+    warden: Warden,
     spec: SetSpec,
     /// The name of the set.
     job: String,
@@ -53,7 +55,7 @@ impl Service {
     pub(super) fn start(
         config: &AgentConfig,
         peers: OwnedFd,
-        stop: UnixStream,
+        (stop, warden): (UnixStream, Warden),
         metrics: Option<SocketAddr>,
     ) -> Result<Service, Failure> {
         let secret = config.job_dir()?.secret()?;
@@ -68,11 +70,17 @@ impl Service {
             node,
             gateway,
             door: Mutex::default(),
+            warden,
             spec: config.node.spec.clone(),
             job: config.node.job.clone(),
             metrics,
             stop: Mutex::new(Some(stop)),
         })
+    }
+
+    /// Tells this run from others of its agent.
+    pub(super) fn run(&self) -> u64 {
+        self.node.run()
     }
 
     /// Lends the pool to a program that asks for it.
@@ -156,10 +164,12 @@ impl Service {
         door.check_free()?;
         let root = self.node.store_root()?;
         let options = self.options(Ids::AsStored);
-        let mount = Mount::at(&at, ledger()?, root, self.node.session(), options)
+        let (ledger, held) = ledger(Ids::AsStored)?;
+        let mount = Mount::at(&at, ledger, root, self.node.session(), options)
             .or_fail(|| format!("cannot mount at `{}`", at.display()))
             .map_err(|failure| failure.hint("hearth doctor"))?;
-        let mount = WardedMount::new(mount, connection_at(&at).ok().flatten());
+        let connection = connection_at(&at).ok().flatten();
+        let mount = self.warded(mount, held.at(&at).by(connection));
         door.open(Served::At { at, mount });
         self.node.mounted(door.at());
         Ok(ControlAnswer::default())
@@ -178,19 +188,41 @@ impl Service {
             .next()
             .ok_or_else(|| Failure::new("no device came with the request"))?;
         let root = self.node.store_root()?;
-        let mount = Mount::attach(
-            device,
-            ledger()?,
-            root,
-            self.node.session(),
-            self.options(ids),
-        )
-        .or_fail(|| "cannot serve the mount".to_owned())?;
-        let mount = WardedMount::new(mount, connection);
-        let namespaces = fds.collect();
+        let (ledger, held) = ledger(ids)?;
+        let options = self.options(ids);
+        let mount = Mount::attach(device, ledger, root, self.node.session(), options)
+            .or_fail(|| "cannot serve the mount".to_owned())?;
+        let namespaces: Vec<OwnedFd> = fds.collect();
+        let mount = self.warded(mount, held.in_namespaces(&namespaces).by(connection));
         door.open(Served::Apart { mount, namespaces });
         door.admit(caller);
         Ok(ControlAnswer::default())
+    }
+
+    /// Serves the mount of an agent that is dead.
+    pub(super) fn take_over(&self, held: &Held) -> Result<(), Failure> {
+        let what = || "cannot take over the mount of the agent that died".to_owned();
+        let root = self.node.store_root()?;
+        let Taken {
+            device,
+            ledger,
+            namespaces,
+        } = held.take().or_fail(what)?;
+        let (options, session) = (self.options(held.ids), self.node.session());
+        let mount = Mount::resume(device, ledger, root, session, options).or_fail(what)?;
+        let mount = self.warded(mount, held.clone());
+        let mut door = self.door();
+        match held.at.clone() {
+            Some(at) => door.open(Served::At { at, mount }),
+            None => door.open(Served::Apart { mount, namespaces }),
+        }
+        self.node.mounted(door.at());
+        Ok(())
+    }
+
+    fn warded(&self, mount: Mount, held: Held) -> WardedMount {
+        self.warden.serves(Some(held));
+        WardedMount::new(mount, self.warden)
     }
 
     fn enter(&self, caller: u32) -> Result<ControlAnswer, Failure> {
@@ -225,7 +257,7 @@ impl Service {
             },
             request_bytes: self.request_bytes(),
             client_lags: self.node.store_root().is_ok_and(belief::lags),
-            written_survives: false,
+            written_survives: matches!(self.spec.replicas, Replicas::Sync(_)),
             fs_name: mountinfo::SOURCE.to_owned(),
         }
     }
@@ -250,6 +282,13 @@ impl Service {
         // Closing this end makes the other readable.
         drop(stop.take());
     }
+}
+
+/// What another agent needs to know of a mount that is to be.
+fn ledger(ids: Ids) -> Result<(Arc<Ledger>, Held), Failure> {
+    let ledger = Ledger::new().or_fail(|| "cannot keep a ledger of the mount".to_owned())?;
+    let held = Held::new(&ledger, ids);
+    Ok((Arc::new(ledger), held))
 }
 
 /// The node, as the scheduler calls it, or else the host.
@@ -288,10 +327,4 @@ impl Answerer for Service {
             }
         }
     }
-}
-
-/// The ledger of a mount that begins.
-fn ledger() -> Result<Arc<Ledger>, Failure> {
-    let ledger = Ledger::new().or_fail(|| "cannot make the mount's ledger".to_owned())?;
-    Ok(Arc::new(ledger))
 }

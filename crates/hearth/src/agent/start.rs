@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
@@ -12,8 +13,10 @@ use rustix::process::{
 };
 
 use crate::os::close_inherited;
+use hearth_set::agent::NodeConfig;
 use hearth_set::failure::{Failure, OrFail};
-use hearth_set::job::SetOwner;
+use hearth_set::job::{JobDir, SetOwner};
+use hearth_set::launch;
 use hearth_set::process::Process;
 
 /// The descriptors that the starting command left in the standard places.
@@ -59,6 +62,34 @@ pub(super) fn lift_limits() -> Result<(), Failure> {
     signal_hook::flag::register(Signal::XFSZ.as_raw(), nobody_looks)
         .map(drop)
         .or_fail(|| "cannot catch signals".to_owned())
+}
+
+/// The socket at which an agent that takes another's place is reached: at the same address.
+pub(super) fn listen(config: &NodeConfig) -> Result<OwnedFd, Failure> {
+    let address = config.members[config.node as usize];
+    Ok(launch::listen(&config.spec, address)?.into_fd())
+}
+
+/// Registers this process as the agent, in the place of one that died.
+pub(super) fn register(dir: &JobDir, node: u32) -> Result<(), Failure> {
+    let me = Process::of(std::process::id())
+        .ok_or_else(|| Failure::new("cannot find this process in /proc"))?;
+    dir.change_set(|set| {
+        let mut agents = set.agents.iter_mut();
+        if let Some(entry) = agents.find(|entry| entry.node == node) {
+            entry.process = me;
+        }
+    })?;
+    // From here on commands end it by its own number.
+    set_parent_process_death_signal(None).or_fail(|| "cannot outlive the warden".to_owned())
+}
+
+/// Sockets that the dead agent listened at are not in the way.
+pub(super) fn clear_sockets(sockets: [&Path; 3]) {
+    for socket in sockets {
+        // One that stays shows when the next is made.
+        let _ = std::fs::remove_file(socket);
+    }
 }
 
 /// Ends this process, as by SIGTERM, when its owner ends.

@@ -1,85 +1,209 @@
-//! A mount, and the process that ends it if this one is killed ([`crate::commands::warden`]).
+//! The process that outlives its agent, and starts another in its place ([takeover.md]).
+//!
+//! ```text
+//!   agent ── splits ──> warden           one table of descriptors, two memories
+//!     │  says what it serves ──>│
+//!     ✕ killed                  │  closes what nobody needs any more
+//!                               ├── splits ──> agent: takes the mount over
+//! ```
+//!
+//! The table lasts as long as one of the two. So the mount, files that programs have open, and locks on them are there
+//! after a death, under the same numbers. The warden has one thread, does nothing while its agent lives, and can be ended
+//! at any time: then the mount ends with the agent.
+//!
+//! [takeover.md]: ../../../../docs/agent/takeover.md
 
-use std::io::{self, Write};
-use std::os::unix::process::CommandExt;
-use std::process::{Child, ChildStdin, Command, Stdio};
-use std::sync::mpsc::channel;
-use std::thread;
+mod guard;
+mod line;
 
-use hearth_fuse::{Mount, WhenBusy};
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-/// A mount that ends with this process, however that ends.
-pub(super) struct WardedMount {
-    mount: Mount,
-    /// Dropped after the mount.
-    _warden: Option<Warden>,
+use hearth_fuse::Ledger;
+use hearth_set::control::Ids;
+use hearth_set::process::Process;
+use serde::{Deserialize, Serialize};
+
+use self::guard::Guard;
+pub(super) use self::line::Line;
+use super::start::Inherited;
+use crate::os::{self, Half};
+
+/// What an agent tells its warden.
+#[derive(Debug, Serialize, Deserialize)]
+enum Word {
+    /// It is ready: another one is to take its place when it dies.
+    Ready(Run),
+    /// It serves this mount.
+    Serves(Held),
+    /// It serves none any more.
+    ServesNone,
+    /// It ends in order.
+    Ends,
 }
 
-impl WardedMount {
-    /// A mount, and the number of its connection if it is known.
-    pub(super) fn new(mount: Mount, connection: Option<u32>) -> WardedMount {
-        let warden = connection
-            .ok_or_else(|| io::Error::other("the number of its mount is not known"))
-            .and_then(Warden::start);
-        if let Err(error) = &warden {
-            log::warn!("programs may wait for ever if this agent is killed: {error}");
-        }
-        WardedMount {
-            mount,
-            _warden: warden.ok(),
+/// One run of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Run {
+    /// Larger than that of every agent that was in its place.
+    pub(super) incarnation: u64,
+    /// How other agents know it.
+    pub(super) number: u64,
+}
+
+/// A mount that an agent serves, as another one finds it in the table.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Held {
+    /// The ledger.
+    ledger: RawFd,
+    /// Namespaces that the mount is in, if it is not in the common tree.
+    namespaces: Vec<RawFd>,
+    /// Its path, if it is in the common tree.
+    pub(super) at: Option<PathBuf>,
+    /// The owners that its files are shown with.
+    pub(super) ids: Ids,
+    /// The number by which the operating system knows its connection, if it is known.
+    connection: Option<u32>,
+}
+
+impl Held {
+    /// A mount, and the descriptors of its ledger and namespaces.
+    pub(super) fn new(ledger: &Ledger, ids: Ids) -> Held {
+        Held {
+            ledger: ledger.as_fd().as_raw_fd(),
+            namespaces: Vec::new(),
+            at: None,
+            ids,
+            connection: None,
         }
     }
 
-    /// Somebody has unmounted it: waits for the end.
-    pub(super) fn leave(self) -> io::Result<()> {
-        self.mount.leave()
+    /// The same with the number of its connection.
+    pub(super) fn by(self, connection: Option<u32>) -> Held {
+        Held { connection, ..self }
     }
 
-    /// Unmounts, under programs that are inside.
-    pub(super) fn take_away(self) -> io::Result<()> {
-        self.mount.unmount(WhenBusy::Detach)
+    /// The same in the common tree.
+    pub(super) fn at(self, at: &Path) -> Held {
+        let at = Some(at.to_owned());
+        Held { at, ..self }
+    }
+
+    /// The same in namespaces of its own.
+    pub(super) fn in_namespaces(self, namespaces: &[OwnedFd]) -> Held {
+        let namespaces = namespaces.iter().map(AsRawFd::as_raw_fd).collect();
+        Held { namespaces, ..self }
+    }
+
+    /// Takes it over from an agent that is dead.
+    pub(super) fn take(&self) -> io::Result<Taken> {
+        let ledger = Ledger::from_fd(os::of_the_dead(self.ledger)?)?;
+        let namespaces = self.namespaces.iter().copied().map(os::of_the_dead);
+        let device = guard::devices()?.into_iter().next();
+        let device = device.ok_or_else(|| io::Error::other("its device is gone"))?;
+        Ok(Taken {
+            device: os::of_the_dead(device)?,
+            ledger: Arc::new(ledger),
+            namespaces: namespaces.collect::<io::Result<_>>()?,
+        })
     }
 }
 
-/// Tells the process, when it is dropped, that all ends in order.
-struct Warden(ChildStdin);
+/// What is left of an agent's mount.
+pub(super) struct Taken {
+    pub(super) device: OwnedFd,
+    pub(super) ledger: Arc<Ledger>,
+    pub(super) namespaces: Vec<OwnedFd>,
+}
+
+/// An agent's way to its warden. It is never closed: the next agent has it, too.
+#[derive(Clone, Copy)]
+pub(super) struct Warden(Option<&'static Line>);
+
+/// The way in which an agent begins.
+pub(super) enum Beginning {
+    /// A command starts it.
+    First(Inherited, Option<Process>),
+    /// It takes the place of one that is dead.
+    Again(Again),
+}
+
+/// An agent's place, as it was left.
+pub(super) struct Again {
+    /// The mount that the dead one served.
+    pub(super) held: Option<Held>,
+    /// The last one that was ready.
+    pub(super) last: Run,
+    /// Nothing of the dead one is on its way to the store any more.
+    pub(super) is_over: bool,
+}
+
+/// Starts the warden. Returns in the agent, and again in each that takes its place.
+pub(super) fn start(config: &Path, inherited: Inherited) -> (Warden, Beginning) {
+    match try_start(config) {
+        Ok((line, None, warden)) => {
+            let warden = Process::of(warden);
+            (Warden(Some(line)), Beginning::First(inherited, warden))
+        }
+        Ok((line, Some(again), _)) => {
+            // These numbers are of the agent that is dead.
+            std::mem::forget(inherited);
+            (Warden(Some(line)), Beginning::Again(again))
+        }
+        Err(error) => {
+            log::warn!("no other agent can take the place of this one when it dies: {error}");
+            (Warden(None), Beginning::First(inherited, None))
+        }
+    }
+}
+
+fn try_start(config: &Path) -> io::Result<(&'static Line, Option<Again>, u32)> {
+    let (ours, its) = Line::pair()?;
+    let ours: &'static Line = Box::leak(Box::new(ours));
+    let guard = Guard::of_this_process(config, its, ours)?;
+    match os::split()? {
+        Half::Old(warden) => {
+            guard.forget();
+            Ok((ours, None, warden.as_raw_nonzero().get().cast_unsigned()))
+        }
+        Half::New => Ok((ours, Some(guard.keep()), 0)),
+    }
+}
 
 impl Warden {
-    fn start(connection: u32) -> io::Result<Warden> {
-        // Also where the file has been replaced since.
-        let mut command = Command::new("/proc/self/exe");
-        command.arg0("hearth").arg("warden");
-        command.arg(connection.to_string()).arg("--agent");
-        command.arg(std::process::id().to_string());
-        command.stdin(Stdio::piped()).stdout(Stdio::null());
-        let (tell, told) = channel();
-        // The process hears of the end of the thread that started it: so that one stays.
-        thread::Builder::new()
-            .name("mount-warden".to_owned())
-            .spawn(move || reap(command.spawn(), |started| tell.send(started).is_ok()))?;
-        let input = told.recv().map_err(io::Error::other)??;
-        Ok(Warden(input))
+    /// From now on another agent is to take this one's place when it dies.
+    pub(super) fn ready(&self, run: Run) {
+        self.say(&Word::Ready(run));
     }
-}
 
-fn reap(started: io::Result<Child>, tell: impl FnOnce(io::Result<ChildStdin>) -> bool) {
-    let mut child = match started {
-        Ok(child) => child,
-        Err(error) => {
-            tell(Err(error));
-            return;
+    /// A mount is served from now on, or none.
+    pub(super) fn serves(&self, held: Option<Held>) {
+        self.say(&held.map_or(Word::ServesNone, Word::Serves));
+    }
+
+    /// The mount of a dead agent cannot be served: programs wait for it no more.
+    pub(super) fn lose_mount(&self) {
+        match guard::devices() {
+            Ok(devices) => devices.into_iter().for_each(os::close_of_the_dead),
+            Err(error) => {
+                log::error!("programs wait for ever in a mount that nobody serves: {error}")
+            }
         }
-    };
-    let input = child.stdin.take().expect("it has a pipe");
-    if tell(Ok(input)) {
-        // Its exit code says nothing that anybody could act on.
-        let _ = child.wait();
+        self.serves(None);
     }
-}
 
-impl Drop for Warden {
-    fn drop(&mut self) {
-        // It is gone already if somebody has ended it.
-        let _ = self.0.write_all(b".");
+    /// This agent ends in order.
+    pub(super) fn ends(&self) {
+        self.say(&Word::Ends);
+    }
+
+    fn say(&self, word: &Word) {
+        if let Some(line) = &self.0
+            && let Err(error) = line.say(word)
+        {
+            log::warn!("this agent's warden is gone: {error}");
+        }
     }
 }

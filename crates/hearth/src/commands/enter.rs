@@ -49,6 +49,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         peer: Peer {
             node: args.node,
             process: None,
+            warden: None,
             socket: args.socket.clone(),
         },
         store: args.store.clone(),

@@ -17,4 +17,3 @@ pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod umount;
 pub(crate) mod up;
-pub(crate) mod warden;

@@ -90,6 +90,7 @@ fn complaint(answer: &Answer) -> Option<String> {
     match answer {
         Ok(_) => None,
         Err(CallError::Gone(who)) => Some(format!("{who} is gone")),
+        Err(CallError::Starting(who)) => Some(format!("{who} died, and another takes its place")),
         Err(CallError::Silent(who)) => Some(format!("{who} does not answer")),
         Err(CallError::Refused(failure)) => Some(failure.to_string()),
     }
@@ -283,6 +284,7 @@ mod tests {
         let peer = Peer {
             node: 1,
             process: None,
+            warden: None,
             socket: "control".into(),
         };
         let lost = json!({ "node": 0, "up": false, "why": "it went" });

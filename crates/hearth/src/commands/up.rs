@@ -3,6 +3,7 @@
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use hearth_client::words::counted;
 
@@ -11,7 +12,7 @@ use crate::place;
 use crate::probe::known;
 use crate::requirements;
 use crate::settings::{Settings, Typed};
-use hearth_set::control::ControlRequest;
+use hearth_set::control::{CallError, ControlRequest, call};
 use hearth_set::failure::Failure;
 use hearth_set::job::{self, SetOwner};
 use hearth_set::launch::{self, LaunchPlan, Members};
@@ -22,7 +23,7 @@ use hearth_set::program;
 use hearth_set::secret;
 use hearth_set::set::{self, Life, Set};
 use hearth_set::signals::{self, Signals};
-use hearth_set::takedown::{How, health, take_down};
+use hearth_set::takedown::{How, health, successors, take_down};
 use hearth_set::watch::pause;
 
 const EXAMPLES: &str = "\
@@ -37,6 +38,9 @@ hexadecimal digits in a file that only you can read, the same on all of them.
     --secret-file ~/.hearth-secret'
 
 Prints the name of the job. The agents stay until `hearth down`.";
+
+/// How long an agent that takes the place of another may need.
+const AGAIN_SPAN: Duration = Duration::from_secs(60);
 
 /// Options of `hearth up`.
 #[derive(clap::Args, Debug)]
@@ -98,6 +102,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     let base = job::base()?;
     let signals = Signals::catch(signals::ENDS)?;
     let _one_at_a_time = job::lock_store(&base, &plan.store, |span| pause(span, &signals))?;
+    if let Some(set) = up_already(&base, &plan)? {
+        return tell_again(&set, &points);
+    }
     check_alone(&base, &plan)?;
     leftovers::clear_dead(&base, &plan.store)?;
     let launched = launch::start(&base, &plan, &signals)?;
@@ -167,6 +174,43 @@ fn metrics_address(text: &str) -> Result<SocketAddr, String> {
     found
         .next()
         .ok_or_else(|| format!("the name has no address; {form}"))
+}
+
+/// The same agent, if it is up, or another one is about to take its place.
+fn up_already(base: &Path, plan: &LaunchPlan) -> Result<Option<Set>, Failure> {
+    let Some((job, node)) = plan.seat()? else {
+        return Ok(None);
+    };
+    let is_it = |set: &Set| {
+        let mut agents = set.file.agents.iter();
+        set.file.job == job
+            && set.file.store == plan.store
+            && agents.all(|agent| agent.node == node)
+    };
+    let mut sets = set::all(base)?.into_iter();
+    Ok(sets.find(|set| is_it(set) && set.life() != Life::Dead))
+}
+
+/// Comes back once it answers. It is not started a second time, nor mounted elsewhere.
+fn tell_again(set: &Set, points: &[PathBuf]) -> Result<ExitCode, Failure> {
+    let set = successors(set, AGAIN_SPAN)?;
+    let mounted: Vec<&PathBuf> = set.file.mounts.iter().map(|mount| &mount.at).collect();
+    if let Some(other) = points.iter().find(|at| !mounted.contains(at)) {
+        let job = &set.file.job;
+        let what = format!(
+            "job {job} is up already, and not mounted at `{}`",
+            other.display()
+        );
+        return Err(
+            Failure::new(what).hint(format!("hearth mount --job {job} {}", other.display()))
+        );
+    }
+    for peer in set.peers() {
+        call(&peer, &ControlRequest::Status).map_err(CallError::into_failure)?;
+        hearth_client::say!("note: {peer} is up already");
+    }
+    tell(&set, points)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Two sets over one store would know nothing of each other.

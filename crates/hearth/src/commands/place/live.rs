@@ -96,6 +96,7 @@ fn told(peer: &Peer, agent: u32) -> Result<node::Residency, String> {
     match call(peer, &ControlRequest::Residency { agent }) {
         Ok(value) => serde_json::from_value(value).map_err(|why| why.to_string()),
         Err(CallError::Gone(who)) => Err(format!("{who} is gone")),
+        Err(CallError::Starting(who)) => Err(format!("{who} is being started again")),
         Err(CallError::Silent(who)) => Err(format!("{who} does not answer")),
         Err(CallError::Refused(failure)) => Err(failure.in_a_line()),
     }

@@ -1,0 +1,315 @@
+//! The warden's own loop.
+
+use std::collections::BTreeSet;
+use std::ffi::CString;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use hearth_fuse::Ledger;
+use hearth_set::agent::AgentConfig;
+use hearth_set::job::SetOwner;
+use hearth_set::leftovers;
+use hearth_set::membership::MembershipChoice;
+use hearth_set::process::{Process, timespec};
+use hearth_set::unmount::{abort, end_of};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, getppid, pidfd_open, pidfd_send_signal,
+    set_parent_process_death_signal, waitpid,
+};
+use rustix::thread::set_name;
+
+use super::{Again, Held, Line, Run, Word};
+use crate::os::{self, Half};
+
+/// How often the warden looks whether its agent's first thread is dead. Others may wait for what never comes.
+const LOOK_SPAN: Duration = Duration::from_secs(1);
+
+/// Looks at which the first thread is dead before the agent counts as dead.
+const LOOKS: u32 = 2;
+
+/// Pause before the next agent is started, if the last one was never ready.
+const PAUSE_MIN: Duration = Duration::from_millis(200);
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// Agents that crashed one after another before they were ready. The mount is given up then.
+const CRASHES_MAX: u32 = 8;
+
+const DEVICE: &str = "/dev/fuse";
+
+/// What one process knows of its agent.
+pub(super) struct Guard {
+    config: PathBuf,
+    owner: Option<OwnedFd>,
+    /// Another agent takes the place of a dead one.
+    revives: bool,
+    line: Line,
+    /// The agent's end of the line.
+    far: RawFd,
+    agent: OwnedFd,
+    number: Pid,
+    /// It is ready.
+    is_ready: bool,
+    /// The last one that was.
+    last: Option<Run>,
+    held: Option<Held>,
+    /// Ends the mount.
+    end: Option<File>,
+    ends: bool,
+    crashes: u32,
+}
+
+/// How an agent died.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Death {
+    /// Nothing of it is left.
+    Whole,
+    /// Some of its threads wait for the operating system.
+    Partial,
+}
+
+impl Guard {
+    /// Made by an agent, which then splits.
+    pub(super) fn of_this_process(config: &Path, line: Line, far: &Line) -> io::Result<Guard> {
+        let number = getpid();
+        let told =
+            AgentConfig::read(config).map_err(|failure| io::Error::other(failure.in_a_line()))?;
+        let owner = match told.owner {
+            SetOwner::Nobody => None,
+            SetOwner::Command(Process { pid, .. }) => Pid::from_raw(pid.cast_signed())
+                .map(|pid| pidfd_open(pid, PidfdFlags::empty()))
+                .transpose()?,
+        };
+        Ok(Guard {
+            config: config.to_owned(),
+            owner,
+            revives: told.node.spec.membership == MembershipChoice::Embedded,
+            line,
+            far: far.number(),
+            agent: pidfd_open(number, PidfdFlags::empty())?,
+            number,
+            is_ready: false,
+            last: None,
+            held: None,
+            end: None,
+            ends: false,
+            crashes: 0,
+        })
+    }
+
+    /// The other process has it.
+    pub(super) fn forget(self) {
+        std::mem::forget(self);
+    }
+
+    /// Watches over one agent after the other. Returns in each that takes the place of another, and never in the warden.
+    pub(super) fn keep(mut self) -> Again {
+        name_process(leftovers::WARDEN);
+        loop {
+            let death = self.await_death();
+            let Some(last) = self.last.filter(|_| !self.ends) else {
+                self.end();
+            };
+            if self.gives_up() {
+                self.end();
+            }
+            self.close_all_but_mount();
+            let again = Again {
+                held: self.held.clone(),
+                last,
+                is_over: death == Death::Whole,
+            };
+            match os::split() {
+                Ok(Half::Old(number)) => self.watch(number),
+                Ok(Half::New) => {
+                    self.forget();
+                    name_process("hearth");
+                    die_with_parent();
+                    return again;
+                }
+                Err(error) => {
+                    log::error!("cannot start an agent in the place of one that died: {error}");
+                    self.end();
+                }
+            }
+        }
+    }
+
+    /// Returns when the agent is dead.
+    fn await_death(&mut self) -> Death {
+        let mut looks = 0;
+        loop {
+            let (line, agent) = (self.line.as_fd(), self.agent.as_fd());
+            let owner = self.owner.as_ref().map(AsFd::as_fd);
+            let fds: Vec<BorrowedFd<'_>> = [line, agent].into_iter().chain(owner).collect();
+            let mut polled: Vec<PollFd<'_>> = fds
+                .iter()
+                .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
+                .collect();
+            // It fails if a signal comes, which ends the warden unless it is ignored.
+            let _ = poll(&mut polled, Some(&timespec(LOOK_SPAN)));
+            let is_ready = |at: usize| polled.get(at).is_some_and(|fd| !fd.revents().is_empty());
+            let (is_whole, is_orphan) = (is_ready(1), is_ready(2));
+            while let Some(word) = self.line.hear() {
+                self.hear(word);
+            }
+            if is_orphan {
+                self.owner = None;
+                // It is dead otherwise, which shows.
+                let _ = pidfd_send_signal(&self.agent, Signal::TERM);
+            }
+            if is_whole {
+                return Death::Whole;
+            }
+            looks = if is_half_dead(self.number) {
+                looks + 1
+            } else {
+                0
+            };
+            if looks >= LOOKS {
+                return Death::Partial;
+            }
+        }
+    }
+
+    fn hear(&mut self, word: Word) {
+        match word {
+            Word::Ready(run) => {
+                (self.is_ready, self.last) = (true, Some(run));
+                self.crashes = 0;
+            }
+            Word::Serves(held) => {
+                self.end = held.connection.and_then(|number| end_of(number).ok());
+                self.held = Some(held);
+            }
+            Word::ServesNone => (self.held, self.end) = (None, None),
+            Word::Ends => self.ends = true,
+        }
+    }
+
+    /// True if nobody takes the place of the agent that has died. Waits a little if it was never ready.
+    fn gives_up(&mut self) -> bool {
+        if !self.revives || !self.config.exists() {
+            return true;
+        }
+        if !std::mem::take(&mut self.is_ready) {
+            self.crashes += 1;
+            let pause = PAUSE_MIN * 2_u32.saturating_pow(self.crashes.min(8));
+            let until = Instant::now() + pause.min(PAUSE_MAX);
+            while Instant::now() < until {
+                std::thread::park_timeout(until.saturating_duration_since(Instant::now()));
+            }
+        }
+        self.crashes > CRASHES_MAX
+    }
+
+    fn watch(&mut self, number: Pid) {
+        // The last one was this process's child, or another's.
+        let _ = waitpid(Some(self.number), WaitOptions::NOHANG);
+        self.number = number;
+        match pidfd_open(number, PidfdFlags::empty()) {
+            Ok(agent) => self.agent = agent,
+            // The last one's stays, and it is dead: so is this one to be.
+            Err(error) => log::error!("cannot watch over agent process {number:?}: {error}"),
+        }
+    }
+
+    /// Descriptors of the dead agent are closed: connections to peers and programs, memory, files that no program has open.
+    fn close_all_but_mount(&self) {
+        let kept = self.kept();
+        let Ok(open) = open() else {
+            return;
+        };
+        for (fd, of) in open {
+            // Requests that came through a device are asked again first.
+            if fd > 2 && !kept.contains(&fd) && of != Path::new(DEVICE) {
+                os::close_of_the_dead(fd);
+            }
+        }
+    }
+
+    fn kept(&self) -> BTreeSet<RawFd> {
+        let own = [self.line.number(), self.far, self.agent.as_raw_fd()];
+        let owner = self.owner.iter().map(AsRawFd::as_raw_fd);
+        let end = self.end.iter().map(AsRawFd::as_raw_fd);
+        let mut kept: BTreeSet<RawFd> = own.into_iter().chain(owner).chain(end).collect();
+        if let Some(held) = &self.held {
+            kept.insert(held.ledger);
+            kept.extend(&held.namespaces);
+            let named = os::copy_of(held.ledger)
+                .and_then(Ledger::from_fd)
+                .and_then(|ledger| ledger.descriptors());
+            match named {
+                Ok(named) => kept.extend(named),
+                Err(error) => log::error!("files that programs have open are lost: {error}"),
+            }
+        }
+        kept
+    }
+
+    /// Ends this process, and with it what programs wait for in a mount that nobody serves.
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "nothing here is to be brought in order, and nothing here may be dropped: descriptors are not its own"
+    )]
+    fn end(&self) -> ! {
+        if let (Some(end), false) = (&self.end, self.ends)
+            && let Err(error) = abort(end)
+        {
+            log::error!("cannot end a mount: {error}");
+        }
+        std::process::exit(0);
+    }
+}
+
+/// Descriptors of the table that stand for a mount's device, the first one first.
+pub(super) fn devices() -> io::Result<Vec<RawFd>> {
+    let mut devices = open()?;
+    devices.retain(|(_, of)| of == Path::new(DEVICE));
+    let mut numbers: Vec<RawFd> = devices.into_iter().map(|(fd, _)| fd).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// All descriptors, and what they stand for.
+fn open() -> io::Result<Vec<(RawFd, PathBuf)>> {
+    let listed: Vec<RawFd> = fs::read_dir("/proc/self/fd")?
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    // The listing's own is closed by now.
+    let named = |fd: RawFd| Some((fd, fs::read_link(format!("/proc/self/fd/{fd}")).ok()?));
+    Ok(listed.into_iter().filter_map(named).collect())
+}
+
+/// True for a process whose first thread has ended.
+fn is_half_dead(number: Pid) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", number.as_raw_nonzero()));
+    let Ok(stat) = stat else {
+        return true;
+    };
+    let state = stat.rsplit_once(')').map(|(_, rest)| rest.trim_start());
+    state.is_some_and(|state| state.starts_with(['Z', 'X']))
+}
+
+/// For people who list processes, and for commands that look for agents.
+fn name_process(name: &str) {
+    let name = CString::new(name).unwrap_or_default();
+    if let Err(error) = set_name(&name) {
+        log::warn!("this process has another's name: {error}");
+    }
+}
+
+/// A command that ends the warden ends an agent that it does not know yet, too.
+fn die_with_parent() {
+    let parent = getppid();
+    let asked = set_parent_process_death_signal(Some(Signal::TERM));
+    if let Err(error) = asked {
+        log::warn!("this agent does not end with its warden while it starts: {error}");
+    }
+    if parent.is_none_or(|parent| parent.is_init()) {
+        log::error!("the warden ended");
+    }
+}
