@@ -46,7 +46,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "hearth-sim-canary",
         &["hearth-client", "hearth-erasure", "hearth-proto-canary"],
     ),
-    ("hearth-fuse", &["hearth-client"]),
+    ("hearth-fuse", &["hearth-client", "hearth-shm"]),
     ("hearth-shuttle", &[]),
     (
         "hearth-fuse-sim",
