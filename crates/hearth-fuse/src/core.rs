@@ -60,7 +60,7 @@ impl Core {
         let attributes_come_along = come_along(&store_root);
         let extents = Extents::of(&store_root);
         let store_is_behind = session.store_is_behind();
-        let nodes = Arc::new(Nodes::new(store_root)?);
+        let nodes = Arc::new(Nodes::noted_in(Some(Arc::clone(&ledger)), store_root)?);
         let memory = Memory::new(options.attr_ttl);
         let (known, kept) = (Arc::clone(&nodes), Arc::clone(&memory));
         let calls = Arc::new(Calls::default());

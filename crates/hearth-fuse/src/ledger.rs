@@ -12,7 +12,9 @@ use hearth_shm::{Records, records};
 pub(crate) use fact::{Fact, Family, Lock, Opened, Terms, Tried};
 pub(crate) use known::{Known, KnownHandle, KnownNode};
 
+#[path = "ledger/fact.rs"]
 mod fact;
+#[path = "ledger/known.rs"]
 mod known;
 
 /// The device by which a mount is served.
@@ -85,4 +87,5 @@ pub(crate) fn devices() -> io::Result<Vec<RawFd>> {
 }
 
 #[cfg(test)]
+#[path = "ledger/tests.rs"]
 mod tests;
