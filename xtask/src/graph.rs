@@ -50,7 +50,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("hearth-shuttle", &[]),
     (
         "hearth-fuse-sim",
-        &["hearth-client", "hearth-proto-canary", "hearth-shuttle"],
+        &[
+            "hearth-client",
+            "hearth-proto-canary",
+            "hearth-shm",
+            "hearth-shuttle",
+        ],
     ),
     ("hearth-run-sim", &["hearth-proto-canary", "hearth-shuttle"]),
     (
