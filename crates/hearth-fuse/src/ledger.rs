@@ -7,15 +7,15 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use hearth_shm::{Records, records};
+use hearth_shm::Records;
 
-pub(crate) use fact::{Fact, Family, Lock, Opened, Terms, Tried};
-pub(crate) use known::{Known, KnownHandle, KnownNode};
+pub(crate) use fact::{Fact, Family, Lock, Opened, Tried};
+pub(crate) use known::{Known, KnownNode};
 
 #[path = "ledger/fact.rs"]
 mod fact;
 #[path = "ledger/known.rs"]
-mod known;
+pub(crate) mod known;
 
 /// The device by which a mount is served.
 const DEVICE: &[u8] = b"/dev/fuse";
@@ -58,10 +58,13 @@ impl Ledger {
 
     /// Writes a fact down.
     pub(crate) fn note(&self, fact: Fact<'_>) {
-        fact.encoded(|record| {
-            self.records
-                .append(record, |all| Known::read(all).written())
-        });
+        self.note_if(fact, || true);
+    }
+
+    /// The same if it is true still, once nobody else can note anything.
+    pub(crate) fn note_if(&self, fact: Fact<'_>, is_true: impl FnOnce() -> bool) {
+        let shorten = |all: &[u8]| Known::read(all).written();
+        fact.encoded(|record| self.records.append_if(record, is_true, shorten));
     }
 
     /// All that was written down.

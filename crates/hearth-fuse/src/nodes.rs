@@ -88,10 +88,14 @@ impl Inode {
     }
 
     pub(crate) fn is(&self, stat: &Stat) -> bool {
+        self.is_same(stat) && !self.gone.load(Ordering::Relaxed)
+    }
+
+    /// The same, though its last name may have gone.
+    pub(crate) fn is_same(&self, stat: &Stat) -> bool {
         self.key == stat.key()
             && self.kind == stat.kind()
             && !is_another_birth(self.born, stat.born())
-            && !self.gone.load(Ordering::Relaxed)
     }
 }
 

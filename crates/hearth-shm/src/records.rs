@@ -89,7 +89,20 @@ impl Records {
     /// Adds a record. When the log has grown long, `shorten` is given all records and returns those that say the same.
     /// A log without room is good for nothing from then on, and [`Records::read`] says so.
     pub fn append(&self, record: &[u8], shorten: impl FnOnce(&[u8]) -> Vec<u8>) {
+        self.append_if(record, || true, shorten);
+    }
+
+    /// The same, if nobody has written since what makes it untrue: that is asked while no other thread can write.
+    pub fn append_if(
+        &self,
+        record: &[u8],
+        is_true: impl FnOnce() -> bool,
+        shorten: impl FnOnce(&[u8]) -> Vec<u8>,
+    ) {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_true() {
+            return;
+        }
         let len = LENGTH_BYTES + record.len();
         if writer.mark.len + len > writer.long {
             let shorter = shorten(&self.bytes(writer.mark));

@@ -3,23 +3,10 @@
 //! A record is a byte that says which fact, then its fields: numbers of eight bytes, and at most one run of bytes at the
 //! end. Agents of one version read them.
 
+use crate::init::Agreed;
+
 /// Bytes of the longest fact beside its run of bytes.
 const FIELDS_BYTES: usize = 1 + 9 * 8;
-
-/// The agreement with the operating system, and the place of the mount.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Terms<'a> {
-    /// Its version, as major and minor number.
-    pub(crate) version: (u32, u32),
-    /// The features that it offered.
-    pub(crate) offered: u64,
-    /// The bytes that it would read ahead at most.
-    pub(crate) readahead: u32,
-    /// The features and sizes that were agreed on.
-    pub(crate) agreed: u64,
-    /// The directory at which this mount is to be unmounted; empty if somebody else does that.
-    pub(crate) point: &'a [u8],
-}
 
 /// The bytes of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,10 +18,6 @@ pub(crate) struct Opened {
     pub(crate) fd: i32,
     pub(crate) reads: bool,
     pub(crate) writes: bool,
-    /// Its bytes go through the session.
-    pub(crate) is_cached: bool,
-    /// No other agent could open it.
-    pub(crate) is_private: bool,
 }
 
 /// Which of the two families of locks.
@@ -66,8 +49,8 @@ pub(crate) enum Tried {
 /// One thing that the operating system knows, or is about to learn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fact<'a> {
-    /// The mount has begun.
-    Agreed(Terms<'a>),
+    /// The mount has begun, with this agreement. It is at a directory, or somebody else's: then that is empty.
+    Agreed(Agreed, &'a [u8]),
     /// A node with so many lookups, and without a name. It replaces one of the same number.
     Node {
         id: u64,
@@ -111,21 +94,7 @@ impl Fact<'_> {
     /// Hands its bytes to `take`.
     pub(crate) fn encoded<T>(&self, take: impl FnOnce(&[u8]) -> T) -> T {
         match self {
-            Fact::Agreed(Terms {
-                version,
-                offered,
-                readahead,
-                agreed,
-                point,
-            }) => {
-                let version = u64::from(version.0) << 32 | u64::from(version.1);
-                long(
-                    1,
-                    &[version, *offered, u64::from(*readahead), *agreed],
-                    point,
-                    take,
-                )
-            }
+            Fact::Agreed(agreed, point) => long(1, &agreed_fields(agreed), point, take),
             Fact::Node {
                 id,
                 generation,
@@ -175,18 +144,12 @@ impl Fact<'_> {
     /// The fact of these bytes; `None` if they are of no fact.
     pub(crate) fn decoded(record: &[u8]) -> Option<Fact<'_>> {
         let (&tag, bytes) = record.split_first()?;
-        let mut fields = Fields(bytes);
-        let mut next = || fields.next();
+        let mut rest = Fields(bytes);
+        let mut next = || rest.next();
         Some(match tag {
             1 => {
-                let (version, offered, readahead, agreed) = (next()?, next()?, next()?, next()?);
-                Fact::Agreed(Terms {
-                    version: ((version >> 32) as u32, version as u32),
-                    offered,
-                    readahead: u32::try_from(readahead).ok()?,
-                    agreed,
-                    point: fields.0,
-                })
+                let fields = [next()?, next()?, next()?, next()?, next()?, next()?];
+                Fact::Agreed(agreed_of(fields)?, rest.0)
             }
             2 => Fact::Node {
                 id: next()?,
@@ -203,7 +166,7 @@ impl Fact<'_> {
             4 => Fact::Forgotten(next()?, next()?),
             5 => {
                 let (id, parent) = (next()?, next()?);
-                Fact::Named(id, parent, fields.0)
+                Fact::Named(id, parent, rest.0)
             }
             6 => Fact::Gone(next()?),
             7 => Fact::Opened(Opened::from_fields([next()?, next()?, next()?, next()?])?),
@@ -224,27 +187,55 @@ impl Fact<'_> {
     }
 }
 
+fn agreed_fields(agreed: &Agreed) -> [u64; 6] {
+    let (major, minor) = agreed.version;
+    [
+        u64::from(major),
+        u64::from(minor),
+        agreed.offered,
+        u64::from(agreed.readahead),
+        agreed.features,
+        u64::from(agreed.write_bytes),
+    ]
+}
+
+fn agreed_of([major, minor, offered, readahead, features, written]: [u64; 6]) -> Option<Agreed> {
+    Some(Agreed {
+        version: (u32::try_from(major).ok()?, u32::try_from(minor).ok()?),
+        offered,
+        readahead: u32::try_from(readahead).ok()?,
+        features,
+        write_bytes: u32::try_from(written).ok()?,
+    })
+}
+
 impl Opened {
     fn fields(&self) -> [u64; 4] {
-        let flags = [self.reads, self.writes, self.is_cached, self.is_private];
-        let bits = flags
-            .iter()
-            .rev()
-            .fold(0, |bits, flag| bits << 1 | u64::from(*flag));
-        [self.number, self.node, word(self.fd), bits]
+        let access = u64::from(self.reads) | u64::from(self.writes) << 1;
+        [self.number, self.node, word(self.fd), access]
     }
 
-    fn from_fields([opened, node, fd, bits]: [u64; 4]) -> Option<Opened> {
-        let flag = |bit: u32| bits >> bit & 1 != 0;
+    fn from_fields([opened, node, fd, access]: [u64; 4]) -> Option<Opened> {
         Some(Opened {
             number: opened,
             node,
             fd: number(fd)?,
-            reads: flag(0),
-            writes: flag(1),
-            is_cached: flag(2),
-            is_private: flag(3),
+            reads: access & 1 != 0,
+            writes: access & 2 != 0,
         })
+    }
+}
+
+impl Family {
+    pub(crate) const ALL: [Family; 2] = [Family::Ranges, Family::Flock];
+
+    /// The locks of this family that an owner has.
+    pub(crate) fn of(self, node: u64, owner: u64) -> Lock {
+        Lock {
+            node,
+            owner,
+            family: self,
+        }
     }
 }
 
@@ -254,13 +245,9 @@ impl Lock {
     }
 
     fn from_fields([node, owner, family]: [u64; 3]) -> Option<Lock> {
-        let families = [Family::Ranges, Family::Flock];
-        let family = families.into_iter().find(|one| *one as u64 == family)?;
-        Some(Lock {
-            node,
-            owner,
-            family,
-        })
+        let mut families = Family::ALL.into_iter();
+        let family = families.find(|one| *one as u64 == family)?;
+        Some(family.of(node, owner))
     }
 }
 

@@ -5,7 +5,8 @@ use std::os::fd::RawFd;
 
 use hearth_shm::records::{each, push};
 
-use super::fact::{Fact, Lock, Opened, Terms, Tried};
+use super::fact::{Fact, Lock, Opened, Tried};
+use crate::init::Agreed;
 
 /// Changes that cannot be made twice, and that are remembered. The operating system asks for fewer at one time.
 const TRIED_MAX: usize = 4096;
@@ -15,7 +16,8 @@ const NAMES_MAX: usize = 9;
 /// All that the operating system knows of a mount, and more perhaps.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Known {
-    pub(crate) terms: Option<OwnTerms>,
+    /// The agreement with the operating system, and the place of the mount.
+    pub(crate) agreed: Option<(Agreed, Vec<u8>)>,
     pub(crate) nodes: HashMap<u64, KnownNode>,
     pub(crate) handles: HashMap<u64, KnownHandle>,
     /// Descriptors of open directories.
@@ -26,16 +28,6 @@ pub(crate) struct Known {
     pub(crate) tried: BTreeMap<u64, Tried>,
     /// Handles had numbers up to this one.
     pub(crate) numbered: u64,
-}
-
-/// Terms with a place of their own.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct OwnTerms {
-    version: (u32, u32),
-    offered: u64,
-    readahead: u32,
-    agreed: u64,
-    point: Vec<u8>,
 }
 
 /// A node that the operating system may know.
@@ -57,18 +49,6 @@ pub(crate) struct KnownHandle {
     pub(crate) opened: Opened,
     /// Bytes were taken through it that the store may lack.
     pub(crate) is_written: bool,
-}
-
-impl OwnTerms {
-    pub(crate) fn terms(&self) -> Terms<'_> {
-        Terms {
-            version: self.version,
-            offered: self.offered,
-            readahead: self.readahead,
-            agreed: self.agreed,
-            point: &self.point,
-        }
-    }
 }
 
 impl Known {
@@ -100,7 +80,7 @@ impl Known {
 
     fn add(&mut self, fact: Fact<'_>) {
         match fact {
-            Fact::Agreed(terms) => self.terms = Some(OwnTerms::of(&terms)),
+            Fact::Agreed(agreed, point) => self.agreed = Some((agreed, point.to_vec())),
             Fact::Node {
                 id,
                 generation,
@@ -178,8 +158,8 @@ impl Known {
     pub(crate) fn written(&self) -> Vec<u8> {
         let mut bytes = Vec::new();
         let mut note = |fact: Fact<'_>| fact.encoded(|record| push(&mut bytes, record));
-        if let Some(terms) = &self.terms {
-            note(Fact::Agreed(terms.terms()));
+        if let Some((agreed, point)) = &self.agreed {
+            note(Fact::Agreed(*agreed, point));
         }
         note(Fact::Numbered(self.numbered));
         for (&id, node) in &self.nodes {
@@ -201,18 +181,6 @@ impl Known {
             note(Fact::Tried(request, tried));
         }
         bytes
-    }
-}
-
-impl OwnTerms {
-    fn of(terms: &Terms<'_>) -> OwnTerms {
-        OwnTerms {
-            version: terms.version,
-            offered: terms.offered,
-            readahead: terms.readahead,
-            agreed: terms.agreed,
-            point: terms.point.to_vec(),
-        }
     }
 }
 

@@ -1,6 +1,9 @@
 use std::collections::HashMap;
 
+use hearth_shm::records;
+
 use super::*;
+use crate::init::Agreed;
 
 fn node(id: u64, lookups: u64) -> Fact<'static> {
     Fact::Node {
@@ -20,33 +23,27 @@ fn opened(number: u64, fd: RawFd) -> Fact<'static> {
         fd,
         reads: true,
         writes: false,
-        is_cached: true,
-        is_private: false,
     })
 }
 
 fn lock(owner: u64) -> Lock {
-    Lock {
-        node: 2,
-        owner,
-        family: Family::Flock,
-    }
+    Family::Flock.of(2, owner)
 }
 
-fn terms() -> Terms<'static> {
-    Terms {
+fn agreed() -> Agreed {
+    Agreed {
         version: (7, 45),
         offered: 1 << 40,
         readahead: 1 << 17,
-        agreed: 99,
-        point: b"/mnt",
+        features: 99,
+        write_bytes: 1 << 20,
     }
 }
 
 /// One fact of each kind, and more.
 fn facts() -> Vec<Fact<'static>> {
     vec![
-        Fact::Agreed(terms()),
+        Fact::Agreed(agreed(), b"/mnt"),
         node(2, 1),
         Fact::Named(2, 1, b"a"),
         Fact::Found(2),
@@ -97,7 +94,7 @@ fn bytes_that_are_cut_are_no_other_fact() {
         fact.encoded(|record| {
             for len in 0..record.len() {
                 let cut = Fact::decoded(&record[..len]);
-                let has_run = matches!(fact, Fact::Agreed(_) | Fact::Named(..));
+                let has_run = matches!(fact, Fact::Agreed(..) | Fact::Named(..));
                 assert!(cut.is_none() || has_run, "{fact:?} up to {len}");
             }
         });
@@ -122,7 +119,7 @@ fn a_log_that_is_cut_anywhere_says_what_its_whole_records_say() {
 #[test]
 fn the_sum_of_all_facts_is_what_the_operating_system_knows() {
     let known = Known::read(&written(&facts()));
-    assert_eq!(known.terms.as_ref().map(|own| own.terms()), Some(terms()));
+    assert_eq!(known.agreed, Some((agreed(), b"/mnt".to_vec())));
     assert_eq!(known.nodes.len(), 2);
     let names = &known.nodes[&2].names;
     assert_eq!(*names, [(1, b"a".to_vec()), (1, b"b".to_vec())]);
