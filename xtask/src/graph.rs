@@ -46,11 +46,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "hearth-sim-canary",
         &["hearth-client", "hearth-erasure", "hearth-proto-canary"],
     ),
-    ("hearth-fuse", &["hearth-client"]),
+    ("hearth-fuse", &["hearth-client", "hearth-shm"]),
     ("hearth-shuttle", &[]),
     (
         "hearth-fuse-sim",
-        &["hearth-client", "hearth-proto-canary", "hearth-shuttle"],
+        &[
+            "hearth-client",
+            "hearth-proto-canary",
+            "hearth-shm",
+            "hearth-shuttle",
+        ],
     ),
     ("hearth-run-sim", &["hearth-proto-canary", "hearth-shuttle"]),
     (

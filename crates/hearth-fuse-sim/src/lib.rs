@@ -36,6 +36,8 @@ macro_rules! thread_local {
     };
 }
 
+#[path = "../../hearth-fuse/src/again.rs"]
+mod again;
 #[path = "../../hearth-fuse/src/attributes.rs"]
 mod attributes;
 #[path = "../../hearth-fuse/src/background.rs"]
@@ -68,6 +70,8 @@ mod idle;
 mod init;
 #[path = "../../hearth-fuse/src/leaving.rs"]
 mod leaving;
+#[path = "../../hearth-fuse/src/ledger.rs"]
+mod ledger;
 #[path = "../../hearth-fuse/src/listing.rs"]
 mod listing;
 #[path = "../../hearth-fuse/src/lock_waiter.rs"]
@@ -101,6 +105,8 @@ mod space;
 #[path = "../../hearth-fuse/src/stat.rs"]
 mod stat;
 mod sys;
+#[path = "../../hearth-fuse/src/written.rs"]
+mod written;
 #[path = "../../hearth-fuse/src/xattrs.rs"]
 mod xattrs;
 
@@ -111,7 +117,6 @@ mod agent;
 mod book;
 mod bytes;
 pub mod fs;
-mod ledger;
 mod opened;
 mod os;
 mod programs;

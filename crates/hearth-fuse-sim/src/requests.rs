@@ -10,7 +10,8 @@ use std::time::{Duration, SystemTime};
 pub use real_fuser::{
     AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileAttr, FileHandle, FileType,
     FopenFlags, Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenAccMode,
-    OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags, TimeOrNow, WriteFlags,
+    OpenFlags, PollEvents, PollFlags, PollNotifier, RenameFlags, RequestId, TimeOrNow, Version,
+    WriteFlags,
 };
 
 /// The thread that asks.
@@ -25,6 +26,11 @@ impl Request {
     /// The group likewise.
     pub fn gid(&self) -> u32 {
         real_rustix::process::getegid().as_raw()
+    }
+
+    /// Each comes once.
+    pub fn unique(&self) -> RequestId {
+        RequestId(0)
     }
 
     /// It is of another process namespace.

@@ -1,9 +1,11 @@
 //! Worlds: some nodes over one directory, each with a mount, a kernel and programs. A seed draws all of it.
 
+use crate::again::Before;
 use crate::agent::{Agent, Net};
 use crate::book::{Book, MADE, Thing, Value};
 use crate::core::Core;
 use crate::handlers::HearthFs;
+use crate::ledger::Ledger;
 use crate::opened::Opened;
 use crate::options::MountOptions;
 use crate::os::Os;
@@ -123,13 +125,14 @@ fn mount(path: &Path, (me, nodes): (u32, u32), shared: &Shared) -> Mounted {
         ..MountOptions::default()
     };
     let session = Arc::clone(&agent) as Arc<dyn hearth_client::Session>;
-    let core =
-        Core::new(Arc::default(), root(path), session, options).expect("threads can be started");
+    // Nobody takes these mounts over.
+    let ledger = Arc::new(Ledger::new().expect("there is room for a ledger"));
+    let ledger = (ledger, Before::new());
+    let core = Core::new(ledger, root(path), session, options).expect("threads can be started");
     let (core, os) = (Arc::new(core), Os::new());
     let notifier = Notifier(Arc::downgrade(&os));
-    core.revoker
-        .start(notifier)
-        .expect("a thread can be started");
+    core.revoker.speak_by(notifier);
+    core.revoker.start().expect("a thread can be started");
     os.serve(HearthFs::new(Arc::clone(&core)));
     Mounted { os, core, agent }
 }

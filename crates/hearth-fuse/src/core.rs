@@ -2,11 +2,12 @@
 
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use hearth_client::extent::Extents;
 use hearth_client::{FileKey, Revoker, Session};
 
+use crate::again::Before;
 use crate::background::BackgroundTasks;
 use crate::bases::Bases;
 use crate::calls::Calls;
@@ -14,6 +15,7 @@ use crate::directories::OpenDirectory;
 use crate::handles::{Handles, OpenHandle};
 use crate::identity::Wardrobe;
 use crate::idle::IdleHandles;
+use crate::init::Agreed;
 use crate::leaving::Leaving;
 use crate::ledger::Ledger;
 use crate::lock_waiter::LockWaiter;
@@ -29,6 +31,10 @@ use crate::stat::Stat;
 pub(crate) struct Core {
     pub(crate) options: MountOptions,
     pub(crate) ledger: Arc<Ledger>,
+    /// How far the agent before came with requests that come again.
+    pub(crate) before: Before,
+    /// The agreement with the operating system, once there is one.
+    pub(crate) agreed: OnceLock<Agreed>,
     pub(crate) session: Arc<dyn Session>,
     pub(crate) nodes: Arc<Nodes>,
     pub(crate) memory: Arc<Memory>,
@@ -52,7 +58,7 @@ pub(crate) struct Core {
 
 impl Core {
     pub(crate) fn new(
-        ledger: Arc<Ledger>,
+        (ledger, before): (Arc<Ledger>, Before),
         store_root: OwnedFd,
         session: Arc<dyn Session>,
         options: MountOptions,
@@ -60,7 +66,7 @@ impl Core {
         let attributes_come_along = come_along(&store_root);
         let extents = Extents::of(&store_root);
         let store_is_behind = session.store_is_behind();
-        let nodes = Arc::new(Nodes::new(store_root)?);
+        let nodes = Arc::new(Nodes::noted_in(Some(Arc::clone(&ledger)), store_root)?);
         let memory = Memory::new(options.attr_ttl);
         let (known, kept) = (Arc::clone(&nodes), Arc::clone(&memory));
         let calls = Arc::new(Calls::default());
@@ -79,12 +85,14 @@ impl Core {
             calls,
             bases: Bases::default(),
             lock_waiter: LockWaiter::start()?,
-            locks: Locks::default(),
+            locks: Locks::new(Arc::clone(&ledger)),
             files: Handles::default(),
             idle,
             directories: Handles::default(),
             options,
             ledger,
+            before,
+            agreed: OnceLock::new(),
             session,
             nodes,
             memory,

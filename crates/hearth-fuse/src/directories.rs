@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
@@ -15,10 +15,13 @@ use rustix::io::Errno;
 
 use crate::core::Core;
 use crate::identity::Caller;
+use crate::ledger::Fact;
 use crate::names::{Entry, Name, Series};
 use crate::stat::{Stat, kernel_kind};
 
 const BATCH_BYTES: usize = 32 * 1024;
+/// No place in a directory.
+const NOWHERE: u64 = u64::MAX;
 
 /// One open directory: the store's descriptor and what was read ahead from it.
 pub(crate) struct OpenDirectory {
@@ -54,6 +57,13 @@ impl Item {
 }
 
 impl OpenDirectory {
+    /// A directory that was open before this agent: its places are true for the descriptor, wherever that stands.
+    pub(crate) fn restored(fd: OwnedFd) -> OpenDirectory {
+        let (at, ahead) = (NOWHERE, Ahead::new());
+        let listing = Mutex::new(Listing { at, ahead });
+        OpenDirectory { fd, listing }
+    }
+
     fn lock(&self) -> MutexGuard<'_, Listing> {
         self.listing.lock().expect("nothing panics under this lock")
     }
@@ -133,7 +143,18 @@ impl Core {
             at: 0,
             ahead: Ahead::new(),
         });
-        Ok(self.directories.insert(OpenDirectory { fd, listing }))
+        let descriptor = fd.as_raw_fd();
+        let number = self.directories.insert(OpenDirectory { fd, listing });
+        self.ledger
+            .note(Fact::DirectoryOpened(number.0, descriptor));
+        Ok(number)
+    }
+
+    /// `RELEASEDIR`.
+    pub(crate) fn closedir(&self, number: FileHandle) {
+        // Its descriptor's number may be another's as soon as it is closed.
+        self.ledger.note(Fact::DirectoryClosed(number.0));
+        self.directories.remove(number);
     }
 
     pub(crate) fn readdir(

@@ -16,6 +16,7 @@ use crate::errors::{ask, errno, raw, served};
 use crate::handles::{OpenHandle, Way};
 use crate::identity::Caller;
 use crate::replies::reply_empty;
+use crate::written::Bringing;
 
 /// The place that keeps the bytes of a read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +171,11 @@ impl Core {
         let core = Arc::clone(self);
         let done = move |outcome| {
             core.session.file_changed(open.node.file());
-            reply_written(written(outcome), len, reply);
+            let written = written(outcome);
+            if written.is_ok() {
+                core.took_bytes(&open);
+            }
+            reply_written(written, len, reply);
         };
         self.session
             .write(handle, write.place(), write.data, Box::new(done));
@@ -191,8 +196,9 @@ impl Core {
         let (core, offset) = (Arc::clone(self), write.offset);
         let ended = move |result: io::Result<()>| {
             core.session.file_changed(file);
-            if result.is_err() {
-                core.bases.forget(node, offset, len);
+            match result {
+                Ok(()) => core.took_bytes(&open),
+                Err(_) => core.bases.forget(node, offset, len),
             }
             reply_written(result, len as u32, reply);
             core.revoker.write_back_ends(file);
@@ -300,13 +306,13 @@ impl Core {
         match open.way {
             // Others may have a lock when they can see what was written under it.
             Way::Session(handle) if open.access.write && self.session.gathers(handle) => {
-                let flush = move || core.release_and_flush((node, owner), handle, reply);
+                let flush = move || core.release_and_flush(owner, (open, handle), reply);
                 let own = Arc::clone(self);
                 let shown = Box::new(move |_| own.background.later(flush));
                 self.session.exchange(handle, shown);
             }
             Way::Session(handle) if open.access.write => {
-                self.release_and_flush((node, owner), handle, reply);
+                self.release_and_flush(owner, (open, handle), reply);
             }
             Way::Session(_) | Way::Store => {
                 self.locks.release_ranges(node, owner);
@@ -315,10 +321,21 @@ impl Core {
         }
     }
 
-    fn release_and_flush(&self, locks: (u64, LockOwner), handle: SessionHandle, reply: ReplyEmpty) {
-        let (node, owner) = locks;
-        self.locks.release_ranges(node, owner);
-        let done = |outcome| reply_empty(served(outcome), reply);
+    fn release_and_flush(
+        self: &Arc<Self>,
+        owner: LockOwner,
+        (open, handle): (Arc<OpenHandle>, SessionHandle),
+        reply: ReplyEmpty,
+    ) {
+        self.locks.release_ranges(open.node.id, owner);
+        let (core, had) = (Arc::clone(self), self.brings_bytes(&open));
+        let done = move |outcome| {
+            let flushed = served(outcome).map(drop);
+            reply_empty(
+                core.brought_bytes(&open, (Bringing::Flush, had), flushed),
+                reply,
+            );
+        };
         self.session.flush(handle, Box::new(done));
     }
 
@@ -331,13 +348,19 @@ impl Core {
         let Way::Session(handle) = open.way else {
             return self.sync_store(&open, reply);
         };
-        let core = Arc::clone(self);
+        let (core, had) = (Arc::clone(self), self.brings_bytes(&open));
         let done = move |outcome| match served(outcome) {
             Ok(None) => {
                 let own = Arc::clone(&core);
                 core.background.later(move || own.sync_store(&open, reply));
             }
-            served => reply_empty(served, reply),
+            served => {
+                let synced = served.map(drop);
+                reply_empty(
+                    core.brought_bytes(&open, (Bringing::Sync, had), synced),
+                    reply,
+                );
+            }
         };
         self.session.sync(handle, Box::new(done));
     }

@@ -128,7 +128,9 @@ fn open_existing(core: &Arc<Core>, open: StoreOpen, reply: ReplyOpen) {
 
 impl fuser::Filesystem for HearthFs {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        crate::init::negotiate(self.core.has_lists(), config)
+        let agreed = crate::init::negotiate(self.core.has_lists(), config);
+        let is_first = self.core.agreed.set(agreed).is_ok();
+        is_first.then_some(()).ok_or(raw(libc::EALREADY))
     }
 
     fn destroy(&mut self) {
@@ -564,7 +566,7 @@ impl fuser::Filesystem for HearthFs {
         _flags: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.core.directories.remove(fh);
+        self.core.closedir(fh);
         reply.ok();
     }
 

@@ -13,6 +13,7 @@ use crate::descriptors::Seat;
 use crate::errors::raw;
 use crate::nodes::Inode;
 use crate::stat::Stat;
+use crate::written::Bytes;
 
 /// The source of the bytes of an open file.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,8 @@ pub(crate) struct OpenHandle {
     pub(crate) largest: OnceLock<u64>,
     /// The attributes with which the store granted it, if it may serve again when it is closed.
     pub(crate) granted: Option<Stat>,
+    /// The fate of the bytes that programs wrote through it.
+    pub(crate) bytes: Bytes,
     /// No program has it.
     idle: AtomicBool,
 }
@@ -62,8 +65,14 @@ impl OpenHandle {
             _seat: seat,
             largest: OnceLock::new(),
             granted,
+            bytes: Bytes::default(),
             idle: AtomicBool::new(false),
         }
+    }
+
+    /// Its bytes go through the session.
+    pub(crate) fn is_cached(&self) -> bool {
+        matches!(self.way, Way::Session(_))
     }
 
     /// Its last program has closed it. Its node counts as open by others alone, if by any.
@@ -117,6 +126,17 @@ impl<T> Handles<T> {
             .expect("nothing panics under this lock")
             .insert(number, handle);
         FileHandle(number)
+    }
+
+    /// A handle that has had this number since before this agent.
+    pub(crate) fn restore(&self, number: FileHandle, handle: Arc<T>) {
+        let mut open = self.open.write().expect("nothing panics under this lock");
+        open.insert(number.0, handle);
+    }
+
+    /// Numbers that are given from now on come after this one.
+    pub(crate) fn go_on_after(&self, number: u64) {
+        self.next.fetch_max(number + 1, Ordering::Relaxed);
     }
 
     pub(crate) fn find(&self, number: FileHandle) -> io::Result<Arc<T>> {

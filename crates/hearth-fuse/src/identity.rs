@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use rustix::process::{Gid, getegid, geteuid, getgroups};
 use rustix::thread::set_thread_groups;
 
+use crate::again::RequestNumber;
 use crate::errors::raw;
 use crate::options::Identity;
 use crate::sys::{set_fs_gid, set_fs_uid};
@@ -18,6 +19,8 @@ pub(crate) struct Caller {
     pub(crate) gid: u32,
     /// Thread id; 0 if the caller's process namespace is not ours.
     pub(crate) tid: u32,
+    /// The number of the request.
+    pub(crate) request: RequestNumber,
 }
 
 impl From<&fuser::Request> for Caller {
@@ -26,6 +29,7 @@ impl From<&fuser::Request> for Caller {
             uid: request.uid(),
             gid: request.gid(),
             tid: request.pid(),
+            request: RequestNumber::of(request),
         }
     }
 }
@@ -91,6 +95,7 @@ impl Wardrobe {
             uid: self.own.uid,
             gid: self.own.gid,
             tid: 0,
+            request: RequestNumber::default(),
         }
     }
 
@@ -108,6 +113,7 @@ impl Wardrobe {
             uid: whom.uid,
             gid: whom.gid,
             tid: 0,
+            request: RequestNumber::default(),
         };
         if self.is_own(caller) {
             return Ok(Assumed::nobody());

@@ -1,8 +1,6 @@
 //! The features that are agreed with the kernel when the mount begins.
 
-use std::io;
-
-use fuser::{InitFlags, KernelConfig};
+use fuser::{InitFlags, KernelConfig, Version};
 
 const WRITE_BYTES_MAX: u32 = 1 << 20;
 const BACKGROUND_MAX: u16 = 64;
@@ -29,24 +27,47 @@ const WANTED: &[InitFlags] = &[
     InitFlags::FUSE_READDIRPLUS_AUTO,
 ];
 
+/// The offer of a kernel, and the choice that was made of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Agreed {
+    /// Of the protocol, as major and minor number.
+    pub(crate) version: (u32, u32),
+    pub(crate) offered: u64,
+    pub(crate) readahead: u32,
+    pub(crate) features: u64,
+    pub(crate) write_bytes: u32,
+}
+
 /// With `lists` the kernel judges rights by the store's access control lists as well.
-pub(crate) fn negotiate(lists: bool, config: &mut KernelConfig) -> io::Result<()> {
+pub(crate) fn negotiate(lists: bool, config: &mut KernelConfig) -> Agreed {
+    let offered = config.capabilities();
+    let mut features = 0;
     let acl = match lists {
         true => InitFlags::FUSE_POSIX_ACL,
         false => InitFlags::empty(),
     };
     for flag in WANTED.iter().copied().chain([acl]) {
-        if config.add_capabilities(flag).is_err() {
-            log::debug!("the kernel lacks {flag:?}");
+        match config.add_capabilities(flag) {
+            Ok(()) => features |= flag.bits(),
+            Err(_) => log::debug!("the kernel lacks {flag:?}"),
         }
     }
     // A refusal names the nearest value that will do.
     if let Err(nearest) = config.set_max_write(WRITE_BYTES_MAX) {
         let _ = config.set_max_write(nearest);
     }
-    if let Err(nearest) = config.set_max_readahead(u32::MAX) {
-        let _ = config.set_max_readahead(nearest);
-    }
+    let readahead = match config.set_max_readahead(u32::MAX) {
+        Ok(_) => u32::MAX,
+        Err(nearest) => nearest,
+    };
+    let _ = config.set_max_readahead(readahead);
     let _ = config.set_max_background(BACKGROUND_MAX);
-    Ok(())
+    let Version(major, minor) = config.kernel_abi();
+    Agreed {
+        version: (major, minor),
+        offered: offered.bits(),
+        readahead,
+        features,
+        write_bytes: WRITE_BYTES_MAX,
+    }
 }

@@ -1,37 +1,94 @@
-//! What the next agent needs to take a mount over.
+//! The ledger of a mount: all that the next agent needs to take it over.
+//!
+//! It is a log of [`Fact`]s in memory that outlives its agent. A fact is written before the operating system is told of
+//! it, so that the ledger may say too much and never too little. A mount that knows more than a ledger has room for goes
+//! on, and cannot be taken over.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
-use rustix::fs::{MemfdFlags, memfd_create};
+use hearth_shm::Records;
 
-/// What a mount needs to be taken over, in memory that outlives its agent.
+pub(crate) use fact::{Fact, Family, Lock, Opened, Tried};
+pub(crate) use known::{Known, KnownNode};
+
+#[path = "ledger/fact.rs"]
+mod fact;
+#[path = "ledger/known.rs"]
+pub(crate) mod known;
+
+/// The device by which a mount is served.
+const DEVICE: &[u8] = b"/dev/fuse";
+
+/// All that the next agent needs to take a mount over, in memory that outlives this one.
 #[derive(Debug)]
 pub struct Ledger {
-    memory: OwnedFd,
+    records: Records,
 }
 
 impl Ledger {
     /// An empty ledger, for a mount that begins.
     pub fn new() -> io::Result<Ledger> {
-        let memory = memfd_create("hearth-ledger", MemfdFlags::CLOEXEC)?;
-        Ok(Ledger { memory })
+        let records = Records::new("hearth-ledger")?;
+        Ok(Ledger { records })
     }
 
     /// The ledger of an agent that is gone.
     pub fn from_fd(memory: OwnedFd) -> io::Result<Ledger> {
-        Ok(Ledger { memory })
+        let records = Records::from_fd(memory)?;
+        Ok(Ledger { records })
     }
 
     /// Its own descriptor, for whoever keeps it.
     pub fn as_fd(&self) -> BorrowedFd<'_> {
-        self.memory.as_fd()
+        self.records.as_fd()
     }
 
-    /// The numbers of the descriptors that the next agent needs: the ledger's, those of the device, and those of open
-    /// files, directories and locks. All others can be closed.
+    /// Numbers of the descriptors that the next agent needs: the ledger's own, those of the device, and those of open
+    /// files, directories and locks. Every other can be closed. To be called where the agent's descriptors are.
     pub fn descriptors(&self) -> io::Result<Vec<RawFd>> {
-        use std::os::fd::AsRawFd;
-        Ok(vec![self.memory.as_raw_fd()])
+        let mut numbers = Known::descriptors(&self.records.read()?);
+        numbers.push(self.as_fd().as_raw_fd());
+        // A request that the agent had read fails when the clone by which it came is closed.
+        numbers.extend(devices()?);
+        numbers.sort_unstable();
+        numbers.dedup();
+        Ok(numbers)
+    }
+
+    /// Writes a fact down.
+    pub(crate) fn note(&self, fact: Fact<'_>) {
+        self.note_if(fact, || true);
+    }
+
+    /// The same if it is true still, once nobody else can note anything.
+    pub(crate) fn note_if(&self, fact: Fact<'_>, is_true: impl FnOnce() -> bool) {
+        let shorten = |all: &[u8]| Known::read(all).written();
+        fact.encoded(|record| self.records.append_if(record, is_true, shorten));
+    }
+
+    /// All that was written down.
+    pub(crate) fn known(&self) -> io::Result<Known> {
+        Ok(Known::read(&self.records.read()?))
     }
 }
+
+/// The descriptors of this process that are of the device, or clones of it.
+pub(crate) fn devices() -> io::Result<Vec<RawFd>> {
+    let mut numbers = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        let entry = entry?;
+        let is_device = std::fs::read_link(entry.path())
+            .is_ok_and(|path| path.as_os_str().as_encoded_bytes() == DEVICE);
+        let number = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<RawFd>().ok());
+        numbers.extend(number.filter(|_| is_device));
+    }
+    Ok(numbers)
+}
+
+#[cfg(test)]
+#[path = "ledger/tests.rs"]
+mod tests;

@@ -22,6 +22,7 @@
 //!
 //! Shared writable mappings have no order across nodes: see [`revoke`] and [`bases`].
 
+mod again;
 mod attributes;
 mod background;
 mod bases;
@@ -56,6 +57,8 @@ mod revoke;
 mod space;
 mod stat;
 mod sys;
+mod takeover;
+mod written;
 mod xattrs;
 
 /// How the store's own system calls are made: for gateways, which make them for other nodes.

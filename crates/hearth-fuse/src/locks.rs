@@ -16,7 +16,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use fuser::{FileHandle, LockOwner, ReplyEmpty};
@@ -29,42 +29,17 @@ use crate::core::Core;
 use crate::errors::{raw, served};
 use crate::handles::{OpenHandle, Way};
 use crate::identity::Caller;
+use crate::ledger::{Fact, Family, Ledger, Lock};
 use crate::nodes::proc_path;
 use crate::replies::reply_empty;
 use crate::sys::{RangeLock, set_lock, test_lock};
 
 const WHOLE_FILE_END: u64 = i64::MAX as u64;
 
-/// Which of the two families of locks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Family {
-    Ranges,
-    Flock,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
-    node: u64,
-    owner: u64,
-    family: Family,
-}
-
-impl Family {
-    const ALL: [Family; 2] = [Family::Ranges, Family::Flock];
-
-    fn key(self, node: u64, owner: LockOwner) -> Key {
-        Key {
-            node,
-            owner: owner.0,
-            family: self,
-        }
-    }
-}
-
 /// The descriptions that hold locks.
-#[derive(Default)]
 pub(crate) struct Locks {
-    held: Mutex<HashMap<Key, Holder>>,
+    held: Mutex<HashMap<Lock, Holder>>,
+    ledger: Arc<Ledger>,
 }
 
 #[derive(Clone)]
@@ -164,7 +139,22 @@ fn flock_operation(kind: i32) -> FlockOperation {
 }
 
 impl Locks {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Holder>> {
+    pub(crate) fn new(ledger: Arc<Ledger>) -> Locks {
+        let held = Mutex::default();
+        Locks { held, ledger }
+    }
+
+    /// The locks that an owner has had since before this agent.
+    pub(crate) fn restore(&self, of: Lock, fd: OwnedFd, through: FileHandle) {
+        let holder = Holder {
+            family: of.family,
+            fd: Arc::new(fd),
+            through,
+        };
+        self.lock().insert(of, holder);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Lock, Holder>> {
         self.held.lock().expect("nothing panics under this lock")
     }
 
@@ -174,26 +164,48 @@ impl Locks {
         let mut asked = Family::ALL
             .into_iter()
             .filter(|one| family.is_none_or(|family| family == *one));
-        asked.find_map(|family| held.get(&family.key(node, owner)).cloned())
+        asked.find_map(|family| held.get(&family.of(node, owner.0)).cloned())
     }
 
     /// Releases an owner's `fcntl(2)` locks on a file, as any `close(2)` of it does.
     pub(crate) fn release_ranges(&self, node: u64, owner: LockOwner) {
-        let holder = self.lock().remove(&Family::Ranges.key(node, owner));
+        let holder = self.remove(Family::Ranges.of(node, owner.0));
         holder.iter().for_each(release);
     }
 
     /// Releases every lock of an owner that is going away.
     pub(crate) fn release_all(&self, node: u64, owner: LockOwner) {
-        let holders = Family::ALL.map(|family| self.lock().remove(&family.key(node, owner)));
+        let holders = Family::ALL.map(|family| self.remove(family.of(node, owner.0)));
         holders.iter().flatten().for_each(release);
+    }
+
+    fn remove(&self, of: Lock) -> Option<Holder> {
+        let holder = self.lock().remove(&of)?;
+        // Before its descriptor is closed, whose number may be another's then.
+        self.ledger.note(Fact::Unlocked(of));
+        Some(holder)
+    }
+
+    /// The holder of an owner's locks: this one, unless there is one already.
+    fn hold(&self, of: Lock, fresh: Holder) -> Holder {
+        let mut held = self.lock();
+        let holder = held.entry(of).or_insert_with(|| {
+            let fact = Fact::Locked(of, fresh.fd.as_raw_fd(), fresh.through.0);
+            self.ledger.note(fact);
+            fresh
+        });
+        holder.clone()
     }
 
     /// Releases the locks of owners that locked through a handle: nobody has it open any more.
     pub(crate) fn release_through(&self, handle: FileHandle) {
         let mut held = self.lock();
         let gone = held.extract_if(|_, holder| holder.through == handle);
-        let gone: Vec<Holder> = gone.map(|(_, holder)| holder).collect();
+        let noted = |(of, holder)| {
+            self.ledger.note(Fact::Unlocked(of));
+            holder
+        };
+        let gone: Vec<Holder> = gone.map(noted).collect();
         drop(held);
         gone.iter().for_each(release);
     }
@@ -285,8 +297,7 @@ impl Core {
             through: request.handle,
         };
         // Two threads of one owner may come here at once: the first description stands.
-        let key = family.key(node, owner);
-        let holder = self.locks.lock().entry(key).or_insert(fresh).clone();
+        let holder = self.locks.hold(family.of(node, owner.0), fresh);
         Ok(Some(Attempt {
             holder,
             lock,

@@ -1,7 +1,9 @@
 //! A mount from beginning to end.
 
+use std::ffi::OsStr;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -13,11 +15,13 @@ use fuser::{Config, MountOption, SessionACL};
 use hearth_client::Session;
 use rustix::mount::{UnmountFlags, unmount};
 
+use crate::again::Before;
 use crate::background::WORKERS;
 use crate::core::Core;
 use crate::fs::HearthFs;
-use crate::ledger::Ledger;
+use crate::ledger::{Fact, Ledger};
 use crate::options::{Identity, MountOptions, OtherUsers, WhenBusy};
+use crate::takeover::{Device, greet};
 
 /// How long an unmount waits for the end of what served it. Other mount namespaces may have copies of the mount, and
 /// programs may stay inside of one that was taken out of the tree: it then lasts for as long as they do.
@@ -48,9 +52,10 @@ impl Mount {
     ) -> io::Result<Mount> {
         let point = point.canonicalize()?;
         let config = config(&options);
+        let ledger = (ledger, Before::new());
         let core = Arc::new(Core::new(ledger, store_root, session, options)?);
         let server = fuser::Session::new(HearthFs::new(Arc::clone(&core)), &point, &config)?;
-        Mount::serve(server, &core, Some(point))
+        Mount::begin(server, &core, Some(point))
     }
 
     /// Serves a `/dev/fuse` descriptor that somebody has already mounted, perhaps in another namespace. The process
@@ -63,15 +68,18 @@ impl Mount {
         options: MountOptions,
     ) -> io::Result<Mount> {
         let config = config(&options);
+        let ledger = (ledger, Before::new());
         let core = Arc::new(Core::new(ledger, store_root, session, options)?);
         let fs = HearthFs::new(Arc::clone(&core));
         // The kernel lets in whom the mount allows; user numbers here may be of another namespace.
         let server = fuser::Session::from_fd(fs, device, SessionACL::All, config)?;
-        Mount::serve(server, &core, None)
+        Mount::begin(server, &core, None)
     }
 
-    /// Takes over the mount of an agent that is gone. Its ledger says what the operating system knows; the device and the
-    /// descriptors that the ledger names must be open under their old numbers.
+    /// Takes over the mount of an agent that is gone, with the ledger that it has left. Programs see a pause.
+    ///
+    /// This process has the descriptors of that agent under their old numbers, as far as [`Ledger::descriptors`] names
+    /// them, and serves no other mount. It owns them from now on.
     pub fn resume(
         device: OwnedFd,
         ledger: Arc<Ledger>,
@@ -79,16 +87,49 @@ impl Mount {
         session: Arc<dyn Session>,
         options: MountOptions,
     ) -> io::Result<Mount> {
-        drop((device, ledger, store_root, session, options));
-        Err(io::ErrorKind::Unsupported.into())
+        let known = ledger.known()?;
+        let no_mount = || io::Error::other("no mount was begun with this ledger");
+        let (agreed, point) = known.agreed.as_ref().ok_or_else(no_mount)?;
+        let point = Some(PathBuf::from(OsStr::from_bytes(point)));
+        let config = config(&options);
+        let ledger = (ledger, known.tried.clone());
+        let core = Arc::new(Core::new(ledger, store_root, session, options)?);
+        core.restore(&known);
+        let device = Device::of(device)?;
+        let server = greet((&core, &device), *agreed, config)?;
+        let notifier = server.notifier();
+        let revoker = core.revoker.start()?;
+        core.reopen_all(&known);
+        core.drop_attributes(&notifier);
+        device.send_again()?;
+        let point = point.filter(|point| !point.as_os_str().is_empty());
+        let mount = Mount::serve(server, revoker, point)?;
+        core.revoker.speak_by(notifier.clone());
+        core.drop_pages(&known, notifier)?;
+        Ok(mount)
+    }
+
+    fn begin(
+        server: fuser::Session<HearthFs>,
+        core: &Core,
+        point: Option<PathBuf>,
+    ) -> io::Result<Mount> {
+        let lost = || io::Error::other("the mount has begun without an agreement");
+        let agreed = core.agreed.get().ok_or_else(lost)?;
+        let at = point
+            .as_ref()
+            .map_or(OsStr::new(""), |point| point.as_os_str());
+        core.ledger.note(Fact::Agreed(*agreed, at.as_bytes()));
+        core.revoker.speak_by(server.notifier());
+        let revoker = core.revoker.start()?;
+        Mount::serve(server, revoker, point)
     }
 
     fn serve(
         server: fuser::Session<HearthFs>,
-        core: &Arc<Core>,
+        revoker: thread::JoinHandle<()>,
         point: Option<PathBuf>,
     ) -> io::Result<Mount> {
-        let revoker = core.revoker.start(server.notifier())?;
         let (tell, told) = channel();
         let server = run_without_unmount(server)?;
         thread::Builder::new()

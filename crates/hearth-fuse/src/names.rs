@@ -11,6 +11,7 @@ use fuser::{FileAttr, Generation};
 use hearth_client::{FileKey, Session};
 use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags};
 
+use crate::again::Made;
 use crate::attributes::{Consult, Told};
 use crate::core::Core;
 use crate::directories::Ahead;
@@ -56,9 +57,9 @@ pub(crate) struct Series<'a> {
 }
 
 /// The inode that stood at a name a moment ago.
-struct Found {
-    fd: OwnedFd,
-    stat: Stat,
+pub(crate) struct Found {
+    pub(crate) fd: OwnedFd,
+    pub(crate) stat: Stat,
 }
 
 /// The last name of a file, while it is taken away; the session is told what became of it.
@@ -112,7 +113,7 @@ impl Core {
         self.enter(caller, at, (found.fd, &found.stat), asked)
     }
 
-    fn find(&self, caller: Caller, at: Name<'_>) -> io::Result<Found> {
+    pub(crate) fn find(&self, caller: Caller, at: Name<'_>) -> io::Result<Found> {
         let dir = self.nodes.fd(at.parent)?;
         let _as = self.wardrobe.assume(caller)?;
         let fd = self.open_named(&*dir, at)?;
@@ -178,8 +179,9 @@ impl Core {
         (mode, umask): (u32, u32),
         device: u32,
     ) -> io::Result<Entry> {
-        self.make(caller, at, umask, |dir| {
-            let kind = FileType::from_raw_mode(mode);
+        let kind = FileType::from_raw_mode(mode);
+        let made = Made::Inode(kind, mode, device);
+        self.make(caller, (at, made), umask, |dir| {
             let permissions = Mode::from_raw_mode(mode & 0o7777);
             rustix::fs::mknodat(dir, at.name, kind, permissions, device_number(device))
         })
@@ -191,13 +193,14 @@ impl Core {
         at: Name<'_>,
         (mode, umask): (u32, u32),
     ) -> io::Result<Entry> {
-        self.make(caller, at, umask, |dir| {
+        let made = Made::Inode(FileType::Directory, mode, 0);
+        self.make(caller, (at, made), umask, |dir| {
             rustix::fs::mkdirat(dir, at.name, Mode::from_raw_mode(mode & 0o7777))
         })
     }
 
     pub(crate) fn symlink(&self, caller: Caller, at: Name<'_>, target: &Path) -> io::Result<Entry> {
-        self.make(caller, at, 0, |dir| {
+        self.make(caller, (at, Made::Link(target)), 0, |dir| {
             rustix::fs::symlinkat(target, dir, at.name)
         })
     }
@@ -205,17 +208,20 @@ impl Core {
     fn make(
         &self,
         caller: Caller,
-        at: Name<'_>,
+        (at, made): (Name<'_>, Made<'_>),
         umask: u32,
         create: impl FnOnce(&OwnedFd) -> rustix::io::Result<()>,
     ) -> io::Result<Entry> {
         let dir = self.nodes.fd(at.parent)?;
         let changing = self.changing(&[self.directory(at.parent)])?;
         put_on_mask(umask)?;
-        {
+        let create = || {
             let _as = self.wardrobe.assume(caller)?;
-            create(&dir)?;
-        }
+            Ok(create(&dir)?)
+        };
+        self.at_most_once(caller, create, |code| {
+            code == libc::EEXIST && self.is_like(caller, at, made)
+        })?;
         drop(changing);
         let entry = self.look_up(caller, at)?;
         self.begin_life(&entry)?;
@@ -237,15 +243,14 @@ impl Core {
         let node = self.nodes.node(id)?;
         let dir = self.nodes.fd(at.parent)?;
         self.touch_along(&node, self.directory(at.parent), |fd| {
-            let _as = self.wardrobe.assume(caller)?;
-            let flags = AtFlags::SYMLINK_FOLLOW;
-            Ok(rustix::fs::linkat(
-                CWD,
-                proc_path(fd),
-                &*dir,
-                at.name,
-                flags,
-            )?)
+            let link = || {
+                let _as = self.wardrobe.assume(caller)?;
+                let (path, flags) = (proc_path(fd), AtFlags::SYMLINK_FOLLOW);
+                Ok(rustix::fs::linkat(CWD, path, &*dir, at.name, flags)?)
+            };
+            self.at_most_once(caller, link, |code| {
+                code == libc::EEXIST && self.is_like(caller, at, Made::Name(id))
+            })
         })?;
         let asked = self.nodes.moment();
         let gone = |error: &io::Error| error.raw_os_error() == Some(libc::ENOENT);
@@ -267,7 +272,7 @@ impl Core {
 
     /// `UNLINK`. May wait for the session.
     pub(crate) fn unlink(&self, caller: Caller, at: Name<'_>) -> io::Result<()> {
-        while !self.try_unlink(caller, at)? {}
+        while !self.is_taken_away(caller, at) && !self.try_unlink(caller, at)? {}
         Ok(())
     }
 
@@ -281,10 +286,10 @@ impl Core {
             return Ok(false);
         }
         let dir = self.nodes.fd(at.parent)?;
-        {
+        self.once(caller, || {
             let _as = self.wardrobe.assume(caller)?;
-            rustix::fs::unlinkat(&*dir, at.name, AtFlags::empty())?;
-        }
+            Ok(rustix::fs::unlinkat(&*dir, at.name, AtFlags::empty())?)
+        })?;
         self.lost_a_name(&victim, retiring);
         Ok(true)
     }
@@ -310,12 +315,17 @@ impl Core {
     }
 
     pub(crate) fn rmdir(&self, caller: Caller, at: Name<'_>) -> io::Result<()> {
+        if self.is_taken_away(caller, at) {
+            return Ok(());
+        }
         let victim = self.find(caller, at)?;
         let _changing = self.changing(&[self.kept(&victim.stat), self.directory(at.parent)])?;
         let victim = self.believed(caller, at)?.unwrap_or(victim);
         let dir = self.nodes.fd(at.parent)?;
-        let _as = self.wardrobe.assume(caller)?;
-        rustix::fs::unlinkat(&*dir, at.name, AtFlags::REMOVEDIR)?;
+        self.once(caller, || {
+            let _as = self.wardrobe.assume(caller)?;
+            Ok(rustix::fs::unlinkat(&*dir, at.name, AtFlags::REMOVEDIR)?)
+        })?;
         self.nodes.gone(victim.stat.key());
         Ok(())
     }
@@ -410,7 +420,30 @@ impl Core {
         to: Name<'_>,
         flags: RenameFlags,
     ) -> io::Result<()> {
+        if self.is_renamed(caller, (from, to), flags) {
+            return self.was_renamed(caller, (from, to), flags);
+        }
         while !self.try_rename(caller, from, to, flags)? {}
+        Ok(())
+    }
+
+    /// The agent before has made a rename, and may not have noted the new places.
+    fn was_renamed(
+        &self,
+        caller: Caller,
+        (from, to): (Name<'_>, Name<'_>),
+        flags: RenameFlags,
+    ) -> io::Result<()> {
+        let is_exchange = flags.contains(RenameFlags::EXCHANGE);
+        for at in [Some(to), is_exchange.then_some(from)]
+            .into_iter()
+            .flatten()
+        {
+            // Others may have moved it on since.
+            if let Ok(found) = self.find(caller, at) {
+                self.nodes.moved(found.stat.key(), at.parent, at.name);
+            }
+        }
         Ok(())
     }
 
@@ -475,14 +508,16 @@ impl Core {
         flags: RenameFlags,
     ) -> io::Result<()> {
         let (old, new) = (self.nodes.fd(from.parent)?, self.nodes.fd(to.parent)?);
-        let _as = self.wardrobe.assume(caller)?;
         let (from, to) = (from.name.as_bytes(), to.name.as_bytes());
-        if flags.is_empty() {
-            // Old kernels and some stores know only the call without flags.
-            rustix::fs::renameat(&*old, from, &*new, to)?;
-        } else {
-            rustix::fs::renameat_with(&*old, from, &*new, to, flags)?;
-        }
-        Ok(())
+        self.once(caller, || {
+            let _as = self.wardrobe.assume(caller)?;
+            if flags.is_empty() {
+                // Old kernels and some stores know only the call without flags.
+                rustix::fs::renameat(&*old, from, &*new, to)?;
+            } else {
+                rustix::fs::renameat_with(&*old, from, &*new, to, flags)?;
+            }
+            Ok(())
+        })
     }
 }

@@ -13,6 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
@@ -21,12 +22,12 @@ use rustix::fs::{FileType, Mode, OFlags};
 
 use crate::descriptors::{Budget, Seat};
 use crate::errors::raw;
+use crate::ledger::{Fact, Ledger};
 use crate::stat::Stat;
+use turns::Turn;
 
 /// The kernel's number for the root.
 pub const ROOT: u64 = 1;
-/// Descriptors that are looked at for some to close, when one is opened.
-const LOOKS_AT_ONCE: usize = 8;
 /// Entries for which there always is room.
 const ROOM_LEAST: usize = 1 << 12;
 /// Node numbers for inodes whose own number is taken start here.
@@ -75,11 +76,26 @@ impl Inode {
         FileKey { ino: self.key.ino }
     }
 
+    fn fact(&self, lookups: u64) -> Fact<'static> {
+        Fact::Node {
+            id: self.id,
+            generation: self.generation,
+            key: (self.key.dev, self.key.ino),
+            mode: self.kind.as_raw_mode(),
+            born: self.born,
+            lookups,
+        }
+    }
+
     pub(crate) fn is(&self, stat: &Stat) -> bool {
+        self.is_same(stat) && !self.gone.load(Ordering::Relaxed)
+    }
+
+    /// The same, though its last name may have gone.
+    pub(crate) fn is_same(&self, stat: &Stat) -> bool {
         self.key == stat.key()
             && self.kind == stat.kind()
             && !is_another_birth(self.born, stat.born())
-            && !self.gone.load(Ordering::Relaxed)
     }
 }
 
@@ -111,14 +127,8 @@ struct Table {
     budget: Budget,
     /// Open descriptors, those first whose turn it is to be closed. Some are of descriptors that are closed.
     turns: VecDeque<Turn>,
-}
-
-/// A descriptor's place in the order of closing.
-struct Turn {
-    id: u64,
-    opened: u64,
-    /// When it was last used, when it was given this place.
-    used: u64,
+    /// Hears of whatever the kernel is about to learn.
+    ledger: Option<Arc<Ledger>>,
 }
 
 struct Entry {
@@ -153,6 +163,11 @@ struct Place {
 impl Nodes {
     /// A table that knows the store's root. Raises the limit of open files as far as allowed.
     pub fn new(root: OwnedFd) -> io::Result<Nodes> {
+        Nodes::noted_in(None, root)
+    }
+
+    /// The same, for a kernel whose next server will have this ledger.
+    pub(crate) fn noted_in(ledger: Option<Arc<Ledger>>, root: OwnedFd) -> io::Result<Nodes> {
         let stat = Stat::of(&root)?;
         let mut table = Table {
             dev: stat.key().dev,
@@ -164,6 +179,7 @@ impl Nodes {
             open: 1,
             budget: Budget::raised(),
             turns: VecDeque::new(),
+            ledger,
         };
         // The root is never forgotten.
         table.insert(
@@ -341,6 +357,7 @@ impl Nodes {
     /// The same for a node that the kernel knows, which has lost that name again.
     pub(crate) fn found_nameless(&self, id: u64) -> io::Result<Arc<Inode>> {
         let mut table = self.lock();
+        table.note(Fact::Found(id));
         let entry = table.entries.get_mut(&id).ok_or(raw(libc::ESTALE))?;
         entry.lookups += 1;
         Ok(Arc::clone(&entry.node))
@@ -392,7 +409,9 @@ impl Nodes {
             return;
         };
         entry.lookups = entry.lookups.saturating_sub(count);
-        if entry.lookups == 0 {
+        let left = entry.lookups;
+        table.note(Fact::Forgotten(id, count));
+        if left == 0 {
             let entry = table
                 .entries
                 .remove(&id)
@@ -463,6 +482,7 @@ impl Nodes {
         };
         if let Some(entry) = table.entries.get(&id) {
             entry.node.gone.store(true, Ordering::Relaxed);
+            table.note(Fact::Gone(id));
             let place = entry.place.clone();
             table.is_away(id, place.as_ref());
         }
@@ -512,11 +532,6 @@ impl Nodes {
 }
 
 impl Entry {
-    /// Its descriptor is the one that was given this place.
-    fn is_of(&self, turn: &Turn) -> bool {
-        self.fd.is_some() && self.opened == turn.opened
-    }
-
     /// The descriptor of a handle that is open.
     fn lent(&self) -> Option<Arc<OwnedFd>> {
         self.lent.iter().find_map(Weak::upgrade)
@@ -572,8 +587,22 @@ impl Table {
         }
     }
 
+    fn note(&self, fact: Fact<'_>) {
+        if let Some(ledger) = &self.ledger {
+            ledger.note(fact);
+        }
+    }
+
     /// The kernel learns that a node is at a name.
     fn is_at(&mut self, id: u64, place: Place) {
+        let entry = self.entries.get(&id);
+        if entry.is_some_and(|entry| entry.place.as_ref() != Some(&place)) {
+            self.note(Fact::Named(id, place.parent, place.name.as_bytes()));
+        }
+        self.put_at(id, place);
+    }
+
+    fn put_at(&mut self, id: u64, place: Place) {
         let Some(entry) = self.entries.get_mut(&id) else {
             return;
         };
@@ -620,6 +649,7 @@ impl Table {
                 let fd = fd.filter(|_| entry.fd.is_none());
                 let is_opened = fd.is_some();
                 entry.fd = fd.map(Arc::new).or(entry.fd.take());
+                self.note(Fact::Found(id));
                 if id != ROOT {
                     self.is_at(id, place);
                 }
@@ -642,6 +672,7 @@ impl Table {
         let mut entry = Entry::new(Arc::clone(&node), fd, None, lookups + 1);
         entry.used = clock;
         entry.remembered = remembered;
+        self.note(node.fact(entry.lookups));
         self.insert(id, entry);
         self.is_at(id, place);
         if !remembered {
@@ -688,56 +719,6 @@ impl Table {
         self.opened(id);
         fd
     }
-
-    /// Accounts for one more descriptor. Beyond the limit it closes those unused for longest whose nodes nobody holds; it
-    /// looks at a few, however many there are.
-    fn opened(&mut self, id: u64) {
-        self.open += 1;
-        let clock = self.tick();
-        if let Some(entry) = self.entries.get_mut(&id) {
-            entry.opened = clock;
-            let (opened, used) = (clock, entry.used);
-            self.turns.push_back(Turn { id, opened, used });
-        }
-        self.close_some();
-        if self.turns.len() > 2 * self.open + LOOKS_AT_ONCE {
-            let entries = &self.entries;
-            self.turns
-                .retain(|turn| entries.get(&turn.id).is_some_and(|entry| entry.is_of(turn)));
-        }
-    }
-
-    fn close_some(&mut self) {
-        for _ in 0..LOOKS_AT_ONCE {
-            if self.open <= self.budget.left() {
-                break;
-            }
-            let Some(turn) = self.turns.pop_front() else {
-                break;
-            };
-            self.close_or_keep(turn);
-        }
-    }
-
-    /// Closes a descriptor that was not used since its last turn, or gives it another.
-    fn close_or_keep(&mut self, turn: Turn) {
-        let Some(entry) = self
-            .entries
-            .get_mut(&turn.id)
-            .filter(|entry| entry.is_of(&turn))
-        else {
-            return;
-        };
-        let is_served = Arc::strong_count(&entry.node) == 1 || entry.lent().is_some();
-        let idle = entry.place.is_some() && is_served;
-        if idle && entry.used == turn.used {
-            entry.fd = None;
-            self.open -= 1;
-        } else {
-            let used = entry.used;
-            self.turns.push_back(Turn { used, ..turn });
-        }
-    }
 }
 
 fn new_node(id: u64, stat: &Stat, generation: u64) -> Arc<Inode> {
@@ -777,5 +758,9 @@ pub fn proc_path(fd: impl AsFd) -> String {
     format!("/proc/self/fd/{}", fd.as_fd().as_raw_fd())
 }
 
+#[path = "nodes/restored.rs"]
+mod restored;
 #[cfg(test)]
 mod tests;
+#[path = "nodes/turns.rs"]
+mod turns;

@@ -2,18 +2,20 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 use fuser::{FileHandle, FopenFlags, OpenAccMode, OpenFlags};
 use hearth_client::{Access, OpenFile, OpenedFile, Outcome};
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 
+use crate::again::Made;
 use crate::attributes::set_mode;
 use crate::core::Core;
 use crate::errors::{raw, served, wait};
 use crate::handles::{OpenHandle, Way};
 use crate::identity::Caller;
+use crate::ledger::{self, Fact, Tried};
 use crate::names::{Entry, Name};
 use crate::nodes::{Inode, proc_path};
 use crate::stat::Stat;
@@ -37,6 +39,8 @@ pub(crate) struct StoreOpen {
     again: bool,
     /// The attributes with which it was granted.
     granted: Option<Stat>,
+    /// Its number, if programs have had it since before this agent.
+    number: Option<FileHandle>,
 }
 
 /// An open as the kernel is told about it.
@@ -135,6 +139,7 @@ impl Core {
             made: false,
             again: self.may_be_idle(caller, flags),
             granted: None,
+            number: None,
         })
     }
 
@@ -168,6 +173,9 @@ impl Core {
                 .is_some_and(|code| codes.contains(&code))
         };
         let is_own = new.flags.0 & libc::O_EXCL != 0;
+        if self.is_created(caller, new) {
+            return self.open_found(caller, new);
+        }
         for _ in 0..CREATIONS_MAX {
             match self.make_file(caller, new) {
                 Err(error) if !is_own && is_code(&error, &[libc::EEXIST]) => {}
@@ -179,6 +187,37 @@ impl Core {
             }
         }
         Err(raw(libc::ESTALE))
+    }
+
+    /// Whether the agent before has made the file.
+    fn is_created(&self, caller: Caller, new: NewFile<'_>) -> bool {
+        let made = Made::Inode(FileType::RegularFile, new.mode, 0);
+        match self.before(caller) {
+            Some(Tried::Done) => true,
+            Some(Tried::Begun) => self.is_like(caller, new.at, made),
+            Some(Tried::Refused) | None => false,
+        }
+    }
+
+    /// Opens a file anew that programs have open since before this agent.
+    pub(crate) fn reopen(
+        self: &Arc<Self>,
+        (node, fd): (Arc<Inode>, OwnedFd),
+        (access, number): (Access, FileHandle),
+        done: impl FnOnce(io::Result<Opened>) + Send + 'static,
+    ) {
+        let private = Stat::of(&fd).is_ok_and(|stat| is_shut(&stat, &fd));
+        let open = StoreOpen {
+            node,
+            fd: Arc::new(fd),
+            access,
+            private,
+            made: false,
+            again: false,
+            granted: None,
+            number: Some(number),
+        };
+        self.admit(open, done);
     }
 
     fn open_found(&self, caller: Caller, new: NewFile<'_>) -> io::Result<Created> {
@@ -202,15 +241,14 @@ impl Core {
         put_on_mask(new.umask)?;
         let (fd, path, stat, private) = {
             let _as = self.wardrobe.assume(caller)?;
-            let fd = make_in(&*dir, new.at.name, access, mode)?;
+            let fd = self.once(caller, || make_in(&*dir, new.at.name, access, mode))?;
             let path = rustix::fs::open(
                 proc_path(&fd),
                 OFlags::PATH | OFlags::CLOEXEC,
                 Mode::empty(),
             )?;
             let stat = Stat::of(&fd)?;
-            let shut = stat.permissions() & OWNER_READ_WRITE != OWNER_READ_WRITE;
-            let private = shut && !opens_again(&fd);
+            let private = is_shut(&stat, &fd);
             (fd, path, stat, private)
         };
         drop(changing);
@@ -230,6 +268,7 @@ impl Core {
                 made: true,
                 again: false,
                 granted: None,
+                number: None,
             },
             origin: Origin::Made,
         })
@@ -317,8 +356,22 @@ impl Core {
     pub(crate) fn opened_again(&self, handle: Arc<OpenHandle>) -> Opened {
         let size = handle.granted.as_ref().map_or(0, Stat::size);
         let flags = FopenFlags::FOPEN_KEEP_CACHE | self.believed_size(&handle.node, size);
-        let handle = self.files.insert_again(handle);
+        let handle = self.number(handle);
         Opened { handle, flags }
+    }
+
+    /// Gives a number to a handle, which the kernel is about to be told.
+    fn number(&self, handle: Arc<OpenHandle>) -> FileHandle {
+        let number = self.files.insert_again(Arc::clone(&handle));
+        handle.bytes.numbered(number);
+        self.ledger.note(Fact::Opened(ledger::Opened {
+            number: number.0,
+            node: handle.node.id,
+            fd: handle.fd.as_raw_fd(),
+            reads: handle.access.read,
+            writes: handle.access.write,
+        }));
+        number
     }
 
     /// Reads and writes go past the cache.
@@ -333,13 +386,27 @@ impl Core {
     fn opened(&self, open: StoreOpen, way: Way, flags: FopenFlags) -> Opened {
         let seat = self.nodes.lend(open.node.id, &open.fd);
         let from = (way, open.granted);
-        let handle = OpenHandle::new((open.node, seat), open.fd, open.access, from);
-        let handle = self.files.insert(handle);
+        let handle = Arc::new(OpenHandle::new(
+            (open.node, seat),
+            open.fd,
+            open.access,
+            from,
+        ));
+        let handle = match open.number {
+            None => self.number(handle),
+            Some(number) => {
+                handle.bytes.numbered(number);
+                self.files.restore(number, handle);
+                number
+            }
+        };
         Opened { handle, flags }
     }
 
     /// Ends a handle, unless it may serve again.
     pub(crate) fn close(&self, number: FileHandle) {
+        // Its descriptor's number may be another's as soon as it is closed.
+        self.ledger.note(Fact::Closed(number.0));
         let Some(handle) = self.files.remove(number) else {
             return;
         };
@@ -384,6 +451,11 @@ fn make_in(dir: impl AsFd, name: &OsStr, access: Access, mode: u32) -> io::Resul
         flags,
         Mode::from_raw_mode(mode),
     )?)
+}
+
+/// Whether no other agent could open a file which this one has just opened.
+fn is_shut(stat: &Stat, fd: impl AsFd) -> bool {
+    stat.permissions() & OWNER_READ_WRITE != OWNER_READ_WRITE && !opens_again(fd)
 }
 
 /// Whether this identity could open the file for reading and writing by name.

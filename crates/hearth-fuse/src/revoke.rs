@@ -101,11 +101,16 @@ impl KernelRevoker {
         })
     }
 
-    /// Starts the thread, once the kernel can be spoken to.
-    pub(crate) fn start(self: &Arc<Self>, notifier: Notifier) -> io::Result<JoinHandle<()>> {
+    /// The kernel can be spoken to from here on. Before, it keeps nothing that this agent has told it, and revocations are
+    /// done at once.
+    pub(crate) fn speak_by(&self, notifier: Notifier) {
         self.leaving.speak_by(notifier.clone());
-        // Started once per mount.
+        // Once per mount.
         let _ = self.notifier.set(notifier);
+    }
+
+    /// Starts the thread.
+    pub(crate) fn start(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
         let revoker = Arc::clone(self);
         thread::Builder::new()
             .name("fuse-revoker".to_owned())

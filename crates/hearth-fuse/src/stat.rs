@@ -99,6 +99,10 @@ impl Stat {
         FileType::from_raw_mode(self.told.mode)
     }
 
+    pub(crate) fn is_of(&self, uid: u32) -> bool {
+        self.attr(0).uid == uid
+    }
+
     pub(crate) fn is_regular(&self) -> bool {
         self.kind() == FileType::RegularFile
     }

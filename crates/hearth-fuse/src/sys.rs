@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 use crate::errors::raw;
 
@@ -58,6 +58,37 @@ fn lock_call(fd: BorrowedFd<'_>, command: i32, lock: RangeLock) -> io::Result<li
         Err(io::Error::last_os_error())
     } else {
         Ok(call)
+    }
+}
+
+/// Takes over a descriptor that an agent has left behind under this number.
+pub(crate) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
+    // SAFETY: asks about a number, which may be that of nothing.
+    if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: it is open. The ledger of the agent that is gone names it, or it is of the device of its mount; so its owner
+    // is gone, and nobody else in this process has it. Each number is adopted once.
+    Ok(unsafe { OwnedFd::from_raw_fd(number) })
+}
+
+/// Puts another file behind a descriptor that somebody holds.
+pub(crate) fn replace(held: BorrowedFd<'_>, by: BorrowedFd<'_>) -> io::Result<()> {
+    // SAFETY: both are borrowed for the call. The number stays that of its owner, and is closed by it.
+    match unsafe { libc::dup3(by.as_raw_fd(), held.as_raw_fd(), libc::O_CLOEXEC) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// `FUSE_DEV_IOC_CLONE`: makes a fresh descriptor of the device one of a mount.
+pub(crate) fn join_mount(fresh: BorrowedFd<'_>, mounted: BorrowedFd<'_>) -> io::Result<()> {
+    const CLONE: libc::Ioctl = 0x8004_e500;
+    let mut number = mounted.as_raw_fd();
+    // SAFETY: the descriptors are borrowed for the call, which reads one integer of ours.
+    match unsafe { libc::ioctl(fresh.as_raw_fd(), CLONE, &mut number) } {
+        0.. => Ok(()),
+        _ => Err(io::Error::last_os_error()),
     }
 }
 

@@ -7,6 +7,7 @@ use std::os::fd::OwnedFd;
 use hearth_client::{MAPPED, OWNER, Owner};
 use rustix::fs::XattrFlags;
 
+use crate::again::has_value;
 use crate::core::Core;
 use crate::errors::raw;
 use crate::identity::Caller;
@@ -115,20 +116,27 @@ impl Core {
         }
         let flags = XattrFlags::from_bits(new.flags as u32).ok_or(raw(libc::EINVAL))?;
         self.touch(&*self.nodes.node(id)?, |fd| {
-            let _as = self.wardrobe.assume(caller)?;
-            Ok(rustix::fs::setxattr(
-                proc_path(fd),
-                new.name,
-                new.value,
-                flags,
-            )?)
+            let set = || {
+                let _as = self.wardrobe.assume(caller)?;
+                let path = proc_path(fd);
+                Ok(rustix::fs::setxattr(path, new.name, new.value, flags)?)
+            };
+            if !flags.contains(XattrFlags::CREATE) {
+                return set();
+            }
+            self.at_most_once(caller, set, |code| {
+                code == libc::EEXIST && has_value(fd, new.name, new.value)
+            })
         })
     }
 
     pub(crate) fn removexattr(&self, caller: Caller, id: u64, name: &OsStr) -> io::Result<()> {
         self.touch(&*self.nodes.node(id)?, |fd| {
-            let _as = self.wardrobe.assume(caller)?;
-            Ok(rustix::fs::removexattr(proc_path(fd), name)?)
+            let remove = || {
+                let _as = self.wardrobe.assume(caller)?;
+                Ok(rustix::fs::removexattr(proc_path(fd), name)?)
+            };
+            self.at_most_once(caller, remove, |code| code == libc::ENODATA)
         })
     }
 }

@@ -8,6 +8,7 @@
 //! - [`PipeWriter`], [`PipeReader`]: memory by which two agents of a host send each other bytes.
 //! - [`ServerQueue`]: when each modelled I/O server is free again, agreed on by all agents of a
 //!   machine through one small file.
+//! - [`Records`]: a log of records in memory that outlives its writer.
 //!
 //! All `unsafe` code lives in `segment.rs`, `view.rs` and `life.rs`; the interface of the first and
 //! the last, and so the rest of this crate, is safe whatever callers do with it.
@@ -27,6 +28,7 @@ mod life;
 mod pipe;
 mod pool;
 mod queue;
+pub mod records;
 #[expect(
     unsafe_code,
     reason = "the one file that maps memory and hands it to the kernel"
@@ -48,6 +50,7 @@ pub use pipe::{
 };
 pub use pool::{FrameIndex, FramePart, Pool, PoolConfig, Shown};
 pub use queue::{SERVERS_MAX, ServerQueue, Turn, monotonic_ns};
+pub use records::Records;
 pub use view::{Copied, PoolView};
 pub use write_ring::{
     Entry, LEFT_MAX, LaneOutcome, WRITE_RING_BYTES, WriteRing, WriteRingEnd, is_offered,
