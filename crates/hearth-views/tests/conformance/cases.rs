@@ -58,6 +58,9 @@ pub(crate) const CASES: &[(&str, Case)] = &[
     (
         "excluded member is fenced once and is gone",
         excluded_member_is_fenced_and_gone,
+    ),
+    (
+        "dead member goes before its lease is over",
         dead_member_goes_before_its_lease_is_over,
     ),
 ];
