@@ -65,6 +65,8 @@ pub struct Passthrough {
     pub at_change: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// An event in the store, when names or attributes have changed.
     pub at_changed: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// An event when names have changed, and nobody was told.
+    pub at_names_changed: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Revocations overtake the answers to all exact questions about sizes.
     pub overtakes: AtomicBool,
     /// Reads are for the store itself.
@@ -94,6 +96,7 @@ impl Passthrough {
             at_detach: Mutex::default(),
             at_change: Mutex::default(),
             at_changed: Mutex::default(),
+            at_names_changed: Mutex::default(),
             overtakes: AtomicBool::new(false),
             bypasses: AtomicBool::new(false),
             names: Mutex::default(),
@@ -348,6 +351,13 @@ impl Session for Passthrough {
         assert!(learned.is_empty() || may_learn, "nobody had leave to learn");
         let read = learned.iter().filter(|read| read.attributes.is_some());
         self.learned.fetch_add(read.count(), Ordering::Relaxed);
+    }
+
+    fn names_changed(&self) {
+        let happens = self.at_names_changed.lock().unwrap().take();
+        if let Some(happens) = happens {
+            happens();
+        }
     }
 
     fn change(&self, _file: FileKey, done: Done<()>) {
