@@ -14,7 +14,7 @@
 //!    Open files come first: pages of others are asked for at the next open.
 //!
 //! Until then the revoker cannot reach the operating system, so revocations are done at once (3 makes up for them). Names
-//! are not dropped. Where others change them the operating system keeps none.
+//! are not dropped: the operating system keeps none that others change.
 
 use std::fs::File;
 use std::io;
