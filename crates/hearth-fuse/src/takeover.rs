@@ -30,8 +30,7 @@ use crate::core::Core;
 use crate::directories::OpenDirectory;
 use crate::fs::HearthFs;
 use crate::init::Agreed;
-use crate::ledger::known::KnownHandle;
-use crate::ledger::{Known, devices};
+use crate::ledger::{Known, KnownHandle, devices};
 use crate::stat::Stat;
 use crate::sys::{adopt, join_mount, replace};
 use crate::written::Lost;
@@ -151,7 +150,7 @@ impl Core {
                 Err(error) => log::warn!("a lock of node {} is lost: {error}", of.node),
             }
         }
-        for (&number, &fd) in &known.directories {
+        for (&number, &(fd, _)) in &known.directories {
             match adopt(fd) {
                 Ok(fd) => {
                     let directory = Arc::new(OpenDirectory::restored(fd));

@@ -15,7 +15,7 @@ use std::thread;
 
 use common::{Pages, Passthrough, Timing, errno};
 use hearth_fuse::{Ledger, Mount, MountOptions};
-use rustix::fs::{FlockOperation, flock};
+use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_getfd,
@@ -72,6 +72,7 @@ fn stall(session: &Passthrough, point: &str, store: String) {
     });
     match point {
         "before a change" => *session.at_change.lock().unwrap() = Some(stalls),
+        "before bytes" => *session.at_bytes.lock().unwrap() = Some(stalls),
         "before an answer" => *session.at_names_changed.lock().unwrap() = Some(stalls),
         "after somebody else" => {
             let makes = Box::new(move || fs::create_dir(Path::new(&store).join("dir")).unwrap());
@@ -355,6 +356,20 @@ fn a_lock_is_held_across_and_can_be_let_go() {
 }
 
 #[test]
+fn a_lock_of_a_process_is_held_across_and_ends_with_a_close() {
+    let Some(mut scene) = Scene::new(1) else {
+        return;
+    };
+    let holder = read_write(&scene.at("file"));
+    let beside = read_write(&scene.stored("file"));
+    fcntl_lock(&holder, FlockOperation::NonBlockingLockExclusive).unwrap();
+    scene.dies(|_| {});
+    fcntl_lock(&beside, FlockOperation::NonBlockingLockExclusive).unwrap_err();
+    drop(holder);
+    fcntl_lock(&beside, FlockOperation::NonBlockingLockExclusive).unwrap();
+}
+
+#[test]
 fn a_program_that_waits_for_an_answer_gets_it() {
     let Some(mut scene) = Scene::new(1) else {
         return;
@@ -366,6 +381,30 @@ fn a_program_that_waits_for_an_answer_gets_it() {
     scene.dies(|scene| assert!(!scene.stored("dir").exists()));
     waits.join().unwrap().unwrap();
     assert!(scene.stored("dir").is_dir());
+}
+
+#[test]
+fn bytes_on_their_way_arrive() {
+    let Some(mut scene) = Scene::new(2) else {
+        return;
+    };
+    let file = Arc::new(read_write(&scene.at("file")));
+    scene.stalls("before bytes");
+    let own = Arc::clone(&file);
+    let writes = thread::spawn(move || own.write_all_at(b"bytes", 3));
+    scene.agent.hear("stalled");
+    scene.dies(|_| {});
+    writes.join().unwrap().unwrap();
+    file.sync_all().unwrap();
+    scene.stalls("before bytes");
+    let own = Arc::clone(&file);
+    let reads = thread::spawn(move || {
+        let mut bytes = [0; 8];
+        own.read_exact_at(&mut bytes, 0).map(|()| bytes)
+    });
+    scene.agent.hear("stalled");
+    scene.dies(|_| {});
+    assert_eq!(&reads.join().unwrap().unwrap(), b"\0\0\0bytes");
 }
 
 #[test]
