@@ -15,7 +15,7 @@ use std::thread;
 
 use common::{Pages, Passthrough, Timing, errno};
 use hearth_fuse::{Ledger, Mount, MountOptions};
-use rustix::fs::{FlockOperation, fcntl_lock, flock};
+use rustix::fs::{Dir, FlockOperation, fcntl_lock, flock};
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::process::{
     Pid, PidfdFlags, PidfdGetfdFlags, Signal, WaitId, WaitIdOptions, kill_process, pidfd_getfd,
@@ -326,6 +326,8 @@ fn a_listing_goes_on_where_it_was() {
     for name in &names {
         fs::write(scene.store.path().join(name), b"").unwrap();
     }
+    let mut rewound = Dir::new(File::open(scene.point.path()).unwrap()).unwrap();
+    rewound.read().unwrap().unwrap();
     let mut listing = fs::read_dir(scene.point.path()).unwrap();
     let first = listing.by_ref().take(500);
     let mut seen: Vec<_> = first.map(|entry| entry.unwrap().file_name()).collect();
@@ -333,6 +335,8 @@ fn a_listing_goes_on_where_it_was() {
     seen.extend(listing.map(|entry| entry.unwrap().file_name()));
     assert_eq!(seen.len(), names.len());
     assert_eq!(seen.into_iter().collect::<HashSet<_>>(), names);
+    rewound.rewind();
+    assert_eq!(rewound.map(Result::unwrap).count(), names.len() + 2);
 }
 
 #[test]
