@@ -127,7 +127,7 @@ fn mount(path: &Path, (me, nodes): (u32, u32), shared: &Shared) -> Mounted {
     let session = Arc::clone(&agent) as Arc<dyn hearth_client::Session>;
     // Nobody takes these mounts over.
     let ledger = Arc::new(Ledger::new().expect("there is room for a ledger"));
-    let ledger = (ledger, Before::new());
+    let ledger = (ledger, Before::default());
     let core = Core::new(ledger, root(path), session, options).expect("threads can be started");
     let (core, os) = (Arc::new(core), Os::new());
     let notifier = Notifier(Arc::downgrade(&os));

@@ -4,17 +4,18 @@
 //! is gone. So each is noted before the store is asked, and again when it has answered. Only a change that was with the
 //! store when the agent died is judged by what is found.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsStr;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::Path;
 
+use fuser::FileHandle;
 use rustix::fs::{FileType, RenameFlags};
 
 use crate::core::Core;
 use crate::identity::Caller;
-use crate::ledger::{Fact, Tried};
+use crate::ledger::{Fact, Known, KnownHandle, Tried};
 use crate::names::Name;
 use crate::nodes::proc_path;
 use crate::options::Identity;
@@ -24,7 +25,25 @@ use crate::stat::device_number;
 const AGAIN: u64 = 1 << 63;
 
 /// How far the agent before came with requests, by their numbers.
-pub(crate) type Before = BTreeMap<u64, Tried>;
+#[derive(Default)]
+pub(crate) struct Before {
+    tried: BTreeMap<u64, Tried>,
+    /// The handles that they opened.
+    files: HashMap<u64, FileHandle>,
+    directories: HashMap<u64, FileHandle>,
+}
+
+impl Before {
+    pub(crate) fn of(known: &Known) -> Before {
+        let file = |one: &KnownHandle| (one.opened.request, FileHandle(one.opened.number));
+        let directory = |(number, (_, request)): (&u64, &(_, u64))| (*request, FileHandle(*number));
+        Before {
+            tried: known.tried.clone(),
+            files: known.handles.values().map(file).collect(),
+            directories: known.directories.iter().map(directory).collect(),
+        }
+    }
+}
 
 /// The number of a request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,7 +54,7 @@ impl RequestNumber {
         RequestNumber(request.unique().into())
     }
 
-    fn number(self) -> u64 {
+    pub(crate) fn number(self) -> u64 {
         self.0 & !AGAIN
     }
 
@@ -59,8 +78,22 @@ impl Core {
     /// How far the agent before came with this request.
     pub(crate) fn before(&self, caller: Caller) -> Option<Tried> {
         let is_again = caller.request.is_again();
-        let tried = || self.before.get(&caller.request.number()).copied();
+        let tried = || self.before.tried.get(&caller.request.number()).copied();
         is_again.then(tried).flatten()
+    }
+
+    /// An open that comes again gets a handle of its own. Nobody was told of the one before.
+    pub(crate) fn close_unanswered(&self, caller: Caller) {
+        if !caller.request.is_again() {
+            return;
+        }
+        let number = caller.request.number();
+        if let Some(&handle) = self.before.files.get(&number) {
+            self.close(handle);
+        }
+        if let Some(&handle) = self.before.directories.get(&number) {
+            self.closedir(handle);
+        }
     }
 
     /// Has the store make a change that cannot be made twice.

@@ -137,6 +137,7 @@ fn room(full: bool) -> Room {
 
 impl Core {
     pub(crate) fn opendir(&self, caller: Caller, id: u64) -> io::Result<FileHandle> {
+        self.close_unanswered(caller);
         let node = self.nodes.node(id)?;
         let fd = self.open_node(caller, &node, OFlags::RDONLY | OFlags::DIRECTORY)?;
         let listing = Mutex::new(Listing {
@@ -145,8 +146,9 @@ impl Core {
         });
         let descriptor = fd.as_raw_fd();
         let number = self.directories.insert(OpenDirectory { fd, listing });
+        let request = caller.request.number();
         self.ledger
-            .note(Fact::DirectoryOpened(number.0, descriptor));
+            .note(Fact::DirectoryOpened(number.0, descriptor, request));
         Ok(number)
     }
 

@@ -128,9 +128,7 @@ fn open_existing(core: &Arc<Core>, open: StoreOpen, reply: ReplyOpen) {
 
 impl fuser::Filesystem for HearthFs {
     fn init(&mut self, _request: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let agreed = crate::init::negotiate(self.core.has_lists(), config);
-        let is_first = self.core.agreed.set(agreed).is_ok();
-        is_first.then_some(()).ok_or(raw(libc::EALREADY))
+        self.core.agree(config)
     }
 
     fn destroy(&mut self) {

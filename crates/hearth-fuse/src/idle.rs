@@ -115,6 +115,7 @@ impl Core {
         if !self.may_be_idle(caller, flags) {
             return None;
         }
+        self.close_unanswered(caller);
         let node = self.nodes.node(id).ok()?;
         let handle = self.idle.take(node.file())?;
         if !Arc::ptr_eq(&node, &handle.node) || !self.is_as_granted(&handle) {
@@ -122,7 +123,7 @@ impl Core {
             return None;
         }
         handle.is_used_again();
-        Some(self.opened_again(handle))
+        Some(self.opened_again(caller, handle))
     }
 
     fn is_as_granted(&self, handle: &OpenHandle) -> bool {

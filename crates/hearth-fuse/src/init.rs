@@ -1,6 +1,11 @@
 //! The features that are agreed with the kernel when the mount begins.
 
+use std::io;
+
 use fuser::{InitFlags, KernelConfig, Version};
+
+use crate::core::Core;
+use crate::errors::raw;
 
 const WRITE_BYTES_MAX: u32 = 1 << 20;
 const BACKGROUND_MAX: u16 = 64;
@@ -38,8 +43,16 @@ pub(crate) struct Agreed {
     pub(crate) write_bytes: u32,
 }
 
+impl Core {
+    /// Agrees with the kernel, once.
+    pub(crate) fn agree(&self, config: &mut KernelConfig) -> io::Result<()> {
+        let agreed = negotiate(self.has_lists(), config);
+        self.agreed.set(agreed).map_err(|_| raw(libc::EALREADY))
+    }
+}
+
 /// With `lists` the kernel judges rights by the store's access control lists as well.
-pub(crate) fn negotiate(lists: bool, config: &mut KernelConfig) -> Agreed {
+fn negotiate(lists: bool, config: &mut KernelConfig) -> Agreed {
     let offered = config.capabilities();
     let mut features = 0;
     let acl = match lists {

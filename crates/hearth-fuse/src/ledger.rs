@@ -10,12 +10,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use hearth_shm::Records;
 
 pub(crate) use fact::{Fact, Family, Lock, Opened, Tried};
-pub(crate) use known::{Known, KnownNode};
+pub(crate) use known::{Known, KnownHandle, KnownNode};
 
 #[path = "ledger/fact.rs"]
 mod fact;
 #[path = "ledger/known.rs"]
-pub(crate) mod known;
+mod known;
 
 /// The device by which a mount is served.
 const DEVICE: &[u8] = b"/dev/fuse";

@@ -52,7 +52,7 @@ impl Mount {
     ) -> io::Result<Mount> {
         let point = point.canonicalize()?;
         let config = config(&options);
-        let ledger = (ledger, Before::new());
+        let ledger = (ledger, Before::default());
         let core = Arc::new(Core::new(ledger, store_root, session, options)?);
         let server = fuser::Session::new(HearthFs::new(Arc::clone(&core)), &point, &config)?;
         Mount::begin(server, &core, Some(point))
@@ -68,7 +68,7 @@ impl Mount {
         options: MountOptions,
     ) -> io::Result<Mount> {
         let config = config(&options);
-        let ledger = (ledger, Before::new());
+        let ledger = (ledger, Before::default());
         let core = Arc::new(Core::new(ledger, store_root, session, options)?);
         let fs = HearthFs::new(Arc::clone(&core));
         // The kernel lets in whom the mount allows; user numbers here may be of another namespace.
@@ -92,7 +92,7 @@ impl Mount {
         let (agreed, point) = known.agreed.as_ref().ok_or_else(no_mount)?;
         let point = Some(PathBuf::from(OsStr::from_bytes(point)));
         let config = config(&options);
-        let ledger = (ledger, known.tried.clone());
+        let ledger = (ledger, Before::of(&known));
         let core = Arc::new(Core::new(ledger, store_root, session, options)?);
         core.restore(&known);
         let device = Device::of(device)?;

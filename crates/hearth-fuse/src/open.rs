@@ -9,7 +9,7 @@ use fuser::{FileHandle, FopenFlags, OpenAccMode, OpenFlags};
 use hearth_client::{Access, OpenFile, OpenedFile, Outcome};
 use rustix::fs::{FileType, Mode, OFlags};
 
-use crate::again::Made;
+use crate::again::{Made, RequestNumber};
 use crate::attributes::set_mode;
 use crate::core::Core;
 use crate::errors::{raw, served, wait};
@@ -39,6 +39,8 @@ pub(crate) struct StoreOpen {
     again: bool,
     /// The attributes with which it was granted.
     granted: Option<Stat>,
+    /// The request that opens it.
+    request: RequestNumber,
     /// Its number, if programs have had it since before this agent.
     number: Option<FileHandle>,
 }
@@ -111,6 +113,7 @@ impl Core {
         id: u64,
         flags: OpenFlags,
     ) -> io::Result<StoreOpen> {
+        self.close_unanswered(caller);
         let node = self.nodes.node(id)?;
         self.confirm(&node)?;
         let access = access(flags);
@@ -139,6 +142,7 @@ impl Core {
             made: false,
             again: self.may_be_idle(caller, flags),
             granted: None,
+            request: caller.request,
             number: None,
         })
     }
@@ -173,6 +177,7 @@ impl Core {
                 .is_some_and(|code| codes.contains(&code))
         };
         let is_own = new.flags.0 & libc::O_EXCL != 0;
+        self.close_unanswered(caller);
         if self.is_created(caller, new) {
             return self.open_found(caller, new);
         }
@@ -215,6 +220,7 @@ impl Core {
             made: false,
             again: false,
             granted: None,
+            request: RequestNumber::default(),
             number: Some(number),
         };
         self.admit(open, done);
@@ -268,6 +274,7 @@ impl Core {
                 made: true,
                 again: false,
                 granted: None,
+                request: caller.request,
                 number: None,
             },
             origin: Origin::Made,
@@ -353,15 +360,15 @@ impl Core {
     }
 
     /// A handle serves once more. Bytes that the kernel keeps of its file were called back if they changed.
-    pub(crate) fn opened_again(&self, handle: Arc<OpenHandle>) -> Opened {
+    pub(crate) fn opened_again(&self, caller: Caller, handle: Arc<OpenHandle>) -> Opened {
         let size = handle.granted.as_ref().map_or(0, Stat::size);
         let flags = FopenFlags::FOPEN_KEEP_CACHE | self.believed_size(&handle.node, size);
-        let handle = self.number(handle);
+        let handle = self.number(handle, caller.request);
         Opened { handle, flags }
     }
 
     /// Gives a number to a handle, which the kernel is about to be told.
-    fn number(&self, handle: Arc<OpenHandle>) -> FileHandle {
+    fn number(&self, handle: Arc<OpenHandle>, request: RequestNumber) -> FileHandle {
         let number = self.files.insert_again(Arc::clone(&handle));
         handle.bytes.numbered(number);
         self.ledger.note(Fact::Opened(ledger::Opened {
@@ -370,6 +377,7 @@ impl Core {
             fd: handle.fd.as_raw_fd(),
             reads: handle.access.read,
             writes: handle.access.write,
+            request: request.number(),
         }));
         number
     }
@@ -393,7 +401,7 @@ impl Core {
             from,
         ));
         let handle = match open.number {
-            None => self.number(handle),
+            None => self.number(handle, open.request),
             Some(number) => {
                 handle.bytes.numbered(number);
                 self.files.restore(number, handle);

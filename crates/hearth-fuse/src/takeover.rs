@@ -14,7 +14,7 @@
 //!    Open files come first: pages of others are asked for at the next open.
 //!
 //! Until then the revoker cannot reach the operating system, so revocations are done at once (3 makes up for them). Names
-//! are not dropped. Where others change them the operating system keeps none.
+//! are not dropped: the operating system keeps none that others change.
 
 use std::fs::File;
 use std::io;
@@ -30,8 +30,7 @@ use crate::core::Core;
 use crate::directories::OpenDirectory;
 use crate::fs::HearthFs;
 use crate::init::Agreed;
-use crate::ledger::known::KnownHandle;
-use crate::ledger::{Known, devices};
+use crate::ledger::{Known, KnownHandle, devices};
 use crate::stat::Stat;
 use crate::sys::{adopt, join_mount, replace};
 use crate::written::Lost;
@@ -151,7 +150,7 @@ impl Core {
                 Err(error) => log::warn!("a lock of node {} is lost: {error}", of.node),
             }
         }
-        for (&number, &fd) in &known.directories {
+        for (&number, &(fd, _)) in &known.directories {
             match adopt(fd) {
                 Ok(fd) => {
                     let directory = Arc::new(OpenDirectory::restored(fd));

@@ -72,9 +72,9 @@ impl Records {
     pub fn from_fd(fd: OwnedFd) -> io::Result<Records> {
         let long_enough = rustix::fs::fstat(&fd)?.st_size >= (WORDS * size_of::<u64>()) as i64;
         let is_log = long_enough.then(|| Words::new(fd.as_fd(), WORDS));
-        let words = is_log.unwrap_or_else(|| Err(io::ErrorKind::InvalidData.into()))?;
+        let words = is_log.unwrap_or_else(|| Err(no_log()))?;
         if words.word(WORD_FORMAT).load(Ordering::Relaxed) != FORMAT {
-            return Err(io::ErrorKind::InvalidData.into());
+            return Err(no_log());
         }
         let mark = mark(&words)?;
         Ok(Records::of(fd, words, mark))
@@ -131,7 +131,8 @@ impl Records {
                 return Ok(bytes);
             }
         }
-        Err(io::ErrorKind::WouldBlock.into())
+        let why = "the log is written anew all the time: its writer lives";
+        Err(io::Error::new(io::ErrorKind::WouldBlock, why))
     }
 
     fn bytes(&self, mark: Mark) -> Vec<u8> {
@@ -199,12 +200,22 @@ impl Mark {
     }
 }
 
+fn no_log() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "this memory has no log of this version",
+    )
+}
+
 fn mark(words: &Words) -> io::Result<Mark> {
     let word = words.word(WORD_MARK).load(Ordering::Acquire);
     let (turn, len) = ((word >> 32) as u32, word as u32 as usize);
     match len <= HALF_BYTES {
         true => Ok(Mark { turn, len }),
-        false => Err(io::ErrorKind::StorageFull.into()),
+        false => {
+            let why = "the log had no room for all of its records";
+            Err(io::Error::new(io::ErrorKind::StorageFull, why))
+        }
     }
 }
 

@@ -18,6 +18,8 @@ pub(crate) struct Opened {
     pub(crate) fd: i32,
     pub(crate) reads: bool,
     pub(crate) writes: bool,
+    /// The number of the request that opened it.
+    pub(crate) request: u64,
 }
 
 /// Which of the two families of locks.
@@ -76,8 +78,8 @@ pub(crate) enum Fact<'a> {
     Written(u64),
     /// The store has all bytes that were written through a handle.
     Synced(u64),
-    /// A directory is open, by this descriptor.
-    DirectoryOpened(u64, i32),
+    /// A directory is open, by this descriptor, since this request.
+    DirectoryOpened(u64, i32, u64),
     /// A handle of a directory is open no more.
     DirectoryClosed(u64),
     /// An owner has locks by this descriptor, which goes with a handle.
@@ -129,7 +131,9 @@ impl Fact<'_> {
             Fact::Closed(number) => short(8, &[*number], take),
             Fact::Written(number) => short(9, &[*number], take),
             Fact::Synced(number) => short(10, &[*number], take),
-            Fact::DirectoryOpened(number, fd) => short(11, &[*number, word(*fd)], take),
+            Fact::DirectoryOpened(number, fd, request) => {
+                short(11, &[*number, word(*fd), *request], take)
+            }
             Fact::DirectoryClosed(number) => short(12, &[*number], take),
             Fact::Locked(lock, fd, through) => {
                 let [node, owner, family] = lock.fields();
@@ -169,11 +173,17 @@ impl Fact<'_> {
                 Fact::Named(id, parent, rest.0)
             }
             6 => Fact::Gone(next()?),
-            7 => Fact::Opened(Opened::from_fields([next()?, next()?, next()?, next()?])?),
+            7 => Fact::Opened(Opened::from_fields([
+                next()?,
+                next()?,
+                next()?,
+                next()?,
+                next()?,
+            ])?),
             8 => Fact::Closed(next()?),
             9 => Fact::Written(next()?),
             10 => Fact::Synced(next()?),
-            11 => Fact::DirectoryOpened(next()?, number(next()?)?),
+            11 => Fact::DirectoryOpened(next()?, number(next()?)?, next()?),
             12 => Fact::DirectoryClosed(next()?),
             13 => {
                 let lock = Lock::from_fields([next()?, next()?, next()?])?;
@@ -210,18 +220,19 @@ fn agreed_of([major, minor, offered, readahead, features, written]: [u64; 6]) ->
 }
 
 impl Opened {
-    fn fields(&self) -> [u64; 4] {
+    fn fields(&self) -> [u64; 5] {
         let access = u64::from(self.reads) | u64::from(self.writes) << 1;
-        [self.number, self.node, word(self.fd), access]
+        [self.number, self.node, word(self.fd), access, self.request]
     }
 
-    fn from_fields([opened, node, fd, access]: [u64; 4]) -> Option<Opened> {
+    fn from_fields([opened, node, fd, access, request]: [u64; 5]) -> Option<Opened> {
         Some(Opened {
             number: opened,
             node,
             fd: number(fd)?,
             reads: access & 1 != 0,
             writes: access & 2 != 0,
+            request,
         })
     }
 }

@@ -20,8 +20,8 @@ pub(crate) struct Known {
     pub(crate) agreed: Option<(Agreed, Vec<u8>)>,
     pub(crate) nodes: HashMap<u64, KnownNode>,
     pub(crate) handles: HashMap<u64, KnownHandle>,
-    /// Descriptors of open directories.
-    pub(crate) directories: HashMap<u64, RawFd>,
+    /// Descriptors of open directories, and the requests that opened them.
+    pub(crate) directories: HashMap<u64, (RawFd, u64)>,
     /// The descriptor of each holder of locks, and the handle that it goes with.
     pub(crate) locks: HashMap<Lock, (RawFd, u64)>,
     /// By the number of the request.
@@ -74,7 +74,7 @@ impl Known {
         }
         let files = known.handles.values().map(|handle| handle.opened.fd);
         let locks = known.locks.values().map(|(fd, _)| *fd);
-        let directories = known.directories.values().copied();
+        let directories = known.directories.values().map(|(fd, _)| *fd);
         files.chain(directories).chain(locks).collect()
     }
 
@@ -108,9 +108,9 @@ impl Known {
             Fact::Closed(number) => drop(self.handles.remove(&number)),
             Fact::Written(number) => self.write(number, true),
             Fact::Synced(number) => self.write(number, false),
-            Fact::DirectoryOpened(number, fd) => {
+            Fact::DirectoryOpened(number, fd, request) => {
                 self.numbered = self.numbered.max(number);
-                self.directories.insert(number, fd);
+                self.directories.insert(number, (fd, request));
             }
             Fact::DirectoryClosed(number) => drop(self.directories.remove(&number)),
             Fact::Locked(lock, fd, through) => drop(self.locks.insert(lock, (fd, through))),
@@ -171,8 +171,8 @@ impl Known {
                 note(Fact::Written(number));
             }
         }
-        for (&number, &fd) in &self.directories {
-            note(Fact::DirectoryOpened(number, fd));
+        for (&number, &(fd, request)) in &self.directories {
+            note(Fact::DirectoryOpened(number, fd, request));
         }
         for (&lock, &(fd, through)) in &self.locks {
             note(Fact::Locked(lock, fd, through));

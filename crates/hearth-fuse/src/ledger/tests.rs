@@ -23,6 +23,7 @@ fn opened(number: u64, fd: RawFd) -> Fact<'static> {
         fd,
         reads: true,
         writes: false,
+        request: 998,
     })
 }
 
@@ -60,8 +61,8 @@ fn facts() -> Vec<Fact<'static>> {
         Fact::Synced(6),
         opened(7, 70),
         Fact::Closed(7),
-        Fact::DirectoryOpened(8, 80),
-        Fact::DirectoryOpened(9, 90),
+        Fact::DirectoryOpened(8, 80, 996),
+        Fact::DirectoryOpened(9, 90, 994),
         Fact::DirectoryClosed(9),
         Fact::Locked(lock(1), 100, 5),
         Fact::Locked(lock(2), 110, 6),
@@ -127,7 +128,7 @@ fn the_sum_of_all_facts_is_what_the_operating_system_knows() {
     assert!(known.nodes[&3].is_gone && !known.nodes[&2].is_gone);
     assert!(known.handles[&5].is_written && !known.handles[&6].is_written);
     assert_eq!(known.handles.len(), 2);
-    assert_eq!(known.directories, HashMap::from([(8, 80)]));
+    assert_eq!(known.directories, HashMap::from([(8, (80, 996))]));
     assert_eq!(known.locks, HashMap::from([(lock(1), (100, 5))]));
     assert_eq!(known.tried[&1000], Tried::Done);
     assert_eq!(known.numbered, 12);

@@ -65,6 +65,10 @@ pub struct Passthrough {
     pub at_change: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// An event in the store, when names or attributes have changed.
     pub at_changed: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// An event when bytes are about to be read or written.
+    pub at_bytes: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    /// An event when names have changed, and nobody was told.
+    pub at_names_changed: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     /// Revocations overtake the answers to all exact questions about sizes.
     pub overtakes: AtomicBool,
     /// Reads are for the store itself.
@@ -94,6 +98,8 @@ impl Passthrough {
             at_detach: Mutex::default(),
             at_change: Mutex::default(),
             at_changed: Mutex::default(),
+            at_bytes: Mutex::default(),
+            at_names_changed: Mutex::default(),
             overtakes: AtomicBool::new(false),
             bypasses: AtomicBool::new(false),
             names: Mutex::default(),
@@ -114,6 +120,13 @@ impl Passthrough {
         match &self.worker {
             Some(worker) => worker.send(Box::new(job)).unwrap(),
             None => job(),
+        }
+    }
+
+    fn bytes_happen(&self) {
+        let happens = self.at_bytes.lock().unwrap().take();
+        if let Some(happens) = happens {
+            happens();
         }
     }
 
@@ -213,6 +226,7 @@ impl Session for Passthrough {
 
     fn read(&self, handle: SessionHandle, offset: u64, len: u32, _keep: Keep, done: ReadDone) {
         self.reads.fetch_add(1, Ordering::Relaxed);
+        self.bytes_happen();
         if self.bypasses.load(Ordering::Relaxed) {
             return done(Outcome::Bypass(Bypass::Policy));
         }
@@ -228,6 +242,7 @@ impl Session for Passthrough {
     }
 
     fn write(&self, handle: SessionHandle, place: Place, data: Vec<u8>, done: Done<Written>) {
+        self.bytes_happen();
         let (key, file) = self.files.lock().unwrap()[&handle.0].clone();
         let appending = Arc::clone(&self.appending);
         let then = self.after_revocation(key, changed(place, data.len()));
@@ -348,6 +363,13 @@ impl Session for Passthrough {
         assert!(learned.is_empty() || may_learn, "nobody had leave to learn");
         let read = learned.iter().filter(|read| read.attributes.is_some());
         self.learned.fetch_add(read.count(), Ordering::Relaxed);
+    }
+
+    fn names_changed(&self) {
+        let happens = self.at_names_changed.lock().unwrap().take();
+        if let Some(happens) = happens {
+            happens();
+        }
     }
 
     fn change(&self, _file: FileKey, done: Done<()>) {
