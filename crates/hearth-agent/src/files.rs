@@ -57,7 +57,7 @@ pub(crate) struct StoreFile {
 #[derive(Debug, Default)]
 struct Reach {
     path: Option<PathBuf>,
-    /// When a peer told the path first: the file was there by then.
+    /// When a peer told the path last: the file was there by then.
     told: Option<SystemTime>,
     reader: Option<Arc<OwnedFd>>,
     writer: Option<Arc<OwnedFd>>,
@@ -261,7 +261,8 @@ impl Files {
     pub(crate) fn introduce(&mut self, file: FileId, path: PathBuf) {
         let file = self.file(file);
         let mut reach = file.lock();
-        reach.told.get_or_insert_with(SystemTime::now);
+        // The number may have been another file's before.
+        reach.told = Some(SystemTime::now());
         reach.path = Some(path);
     }
 
@@ -292,6 +293,15 @@ impl Files {
         if is_open {
             self.file(file).lock().changes += 1;
         }
+    }
+
+    /// Peers are to be told anew where the file is: its number may have been another's.
+    pub(crate) fn forget_telling(&mut self, file: FileId) {
+        let told = (file, NodeId(0))..=(file, NodeId(u32::MAX));
+        let told: Vec<_> = self.introduced.range(told).copied().collect();
+        told.iter().for_each(|one| {
+            self.introduced.remove(one);
+        });
     }
 
     /// The path to introduce a file to a peer by, if the peer does not know it yet.
@@ -388,11 +398,7 @@ impl Files {
                 continue;
             }
             gone.extend(self.files.remove(&id).map(|(file, _)| file));
-            let told = (id, NodeId(0))..=(id, NodeId(u32::MAX));
-            let told: Vec<_> = self.introduced.range(told).copied().collect();
-            told.iter().for_each(|one| {
-                self.introduced.remove(one);
-            });
+            self.forget_telling(id);
         }
         gone
     }

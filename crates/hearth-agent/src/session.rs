@@ -71,6 +71,9 @@ impl Session for Core {
         let write = access.write;
         let stamp = kernel_stamp(stamp);
         self.submit(|state| {
+            if made {
+                state.files.forget_telling(file);
+            }
             let same_stamp = state.files.same_stamp(file, stamp);
             let request = OpenRequest {
                 file,

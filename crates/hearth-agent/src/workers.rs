@@ -146,11 +146,12 @@ impl FileJob {
         made
     }
 
-    /// Makes it for a file that no other node has open. Bytes that were kept for a home which is gone may be of a file that
-    /// was renamed since: nobody has told of the new name.
+    /// Makes it for a file that no other node has open. It may have been renamed by one that is gone, and nobody has told of
+    /// the new name.
     fn make_alone(&self, core: &Core) -> Result<Outcome, Errno> {
         let made = self.make(core);
-        let keeps = matches!(self.task, Task::Write { .. }) && core.keeps_for_others;
+        let may_be_left = core.keeps_for_others || core.has_views;
+        let keeps = matches!(self.task, Task::Write { .. }) && may_be_left;
         let store = (core.store.as_ref(), core.root.as_fd());
         if made.is_ok() || !keeps || !self.at.search(store, self.file) {
             return made;

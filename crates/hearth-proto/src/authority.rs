@@ -362,6 +362,8 @@ struct Bar {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Failure {
     errno: RawErrno,
+    /// Tries have failed since.
+    since: Time,
     retry: Time,
     pause: Span,
 }

@@ -446,6 +446,7 @@ impl Machines<'_> {
             }
             Input::Settle => {
                 self.client.settle_all(ctx, self.authority);
+                self.authority.give_up_unreachable(ctx);
                 self.authority.flush_all(ctx);
                 self.client.sync_here(ctx, self.authority);
             }

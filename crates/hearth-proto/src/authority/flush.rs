@@ -1,12 +1,14 @@
 //! Bringing dirty bytes to the store: contiguous runs become one store write.
 
 use super::{
-    Authority, File, FlushAsk, Home, Page, RETRY_FIRST, RETRY_LONGEST, StoreOp, Verdict, Waiting,
+    Authority, Failure, File, FlushAsk, Home, Page, RETRY_FIRST, RETRY_LONGEST, StoreOp, Verdict,
+    Waiting,
 };
 use crate::RawErrno;
 use crate::config::Writes;
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Src};
+use crate::errno::ESTALE;
 use crate::guard::Guard;
 use crate::ids::{FileId, FrameId, Gen, NodeId, ReqId, Stamp, Ver};
 use crate::input::StoreOk;
@@ -15,6 +17,9 @@ use crate::ranges::Ranges;
 use crate::time::Span;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+
+/// A file that could not be reached for so long is not to be found any more.
+const UNREACHED: Span = Span::secs(2);
 
 /// Pieces of pages that one step sends to the store: it is as long as that takes.
 pub(super) const PIECES_A_STEP: usize = 32 * PIECES_A_WRITE;
@@ -59,6 +64,20 @@ impl Authority {
         let ids: Vec<FileId> = self.files.keys().copied().collect();
         for id in ids {
             self.home(ctx, id).start_flush();
+        }
+    }
+
+    /// Files that no name leads to, and that no node has open which lives: nobody can read what is here of them. A view
+    /// that is over does not wait for such.
+    pub(crate) fn give_up_unreachable(&mut self, ctx: &mut Ctx<'_>) {
+        let is_lost =
+            |failure: &Failure| failure.errno == ESTALE && failure.since + UNREACHED <= ctx.now;
+        let files = self.files.iter();
+        let lost = files
+            .filter(|(_, file)| file.flushing == 0 && file.failed.as_ref().is_some_and(is_lost));
+        let lost: Vec<FileId> = lost.map(|(&id, _)| id).collect();
+        for id in lost {
+            self.home(ctx, id).give_up();
         }
     }
 }
@@ -248,13 +267,26 @@ impl Home<'_, '_> {
                 .push(Effect::Alarm(Alarm::FlushFails(self.id, errno)));
         }
         let retry = self.ctx.now + pause;
-        self.file.failed = Some(super::Failure {
+        self.file.failed = Some(Failure {
             errno,
+            since: self.file.failed.map_or(self.ctx.now, |f| f.since),
             retry,
             pause,
         });
         self.wake_at(retry);
         self.fail_flushes(errno);
+    }
+
+    /// Gives up what the store does not have of a file.
+    fn give_up(&mut self) {
+        let lost = self.file.dirty_bytes;
+        if lost > 0 {
+            let alarm = Alarm::BytesDropped(self.id, lost);
+            self.ctx.out.push(Effect::Alarm(alarm));
+        }
+        self.drop_pages(0);
+        self.file.unsynced.clear();
+        self.file.failed = None;
     }
 
     fn fail_flushes(&mut self, errno: RawErrno) {
