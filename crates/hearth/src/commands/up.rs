@@ -98,13 +98,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         metrics: args.metrics,
         store,
     };
-    let points = mount_points(args, &plan)?;
     let base = job::base()?;
     let signals = Signals::catch(signals::ENDS)?;
     let _one_at_a_time = job::lock_store(&base, &plan.store, |span| pause(span, &signals))?;
     if let Some(set) = up_already(&base, &plan)? {
-        return tell_again(&set, &points);
+        return tell_again(&set, &args.at);
     }
+    let points = mount_points(args, &plan)?;
     check_alone(&base, &plan)?;
     leftovers::clear_dead(&base, &plan.store)?;
     let launched = launch::start(&base, &plan, &signals)?;
@@ -194,22 +194,23 @@ fn up_already(base: &Path, plan: &LaunchPlan) -> Result<Option<Set>, Failure> {
 /// Comes back once it answers. It is not started a second time, nor mounted elsewhere.
 fn tell_again(set: &Set, points: &[PathBuf]) -> Result<ExitCode, Failure> {
     let set = successors(set, AGAIN_SPAN)?;
-    let mounted: Vec<&PathBuf> = set.file.mounts.iter().map(|mount| &mount.at).collect();
-    if let Some(other) = points.iter().find(|at| !mounted.contains(at)) {
-        let job = &set.file.job;
-        let what = format!(
-            "job {job} is up already, and not mounted at `{}`",
-            other.display()
-        );
-        return Err(
-            Failure::new(what).hint(format!("hearth mount --job {job} {}", other.display()))
-        );
-    }
     for peer in set.peers() {
         call(&peer, &ControlRequest::Status).map_err(CallError::into_failure)?;
         hearth_client::say!("note: {peer} is up already");
     }
-    tell(&set, points)?;
+    // A mount that is taken over answers from here on.
+    let points = points
+        .iter()
+        .map(|at| at.canonicalize().unwrap_or_else(|_| at.clone()));
+    let points: Vec<PathBuf> = points.collect();
+    let mounted: Vec<&PathBuf> = set.file.mounts.iter().map(|mount| &mount.at).collect();
+    if let Some(other) = points.iter().find(|at| !mounted.contains(at)) {
+        let (job, other) = (&set.file.job, other.display());
+        let what = format!("job {job} is up already, and not mounted at `{other}`");
+        let hint = format!("hearth mount {} {other}", set.file.store.display());
+        return Err(Failure::new(what).hint(hint));
+    }
+    tell(&set, &points)?;
     Ok(ExitCode::SUCCESS)
 }
 
