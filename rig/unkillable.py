@@ -1,14 +1,20 @@
 #!/usr/bin/env python3
-"""Programs go on while agents beside them are killed, stopped, taken down and started again. Needs root or fuse3.
+"""Programs go on while their agents and others are killed, stopped, taken down and started again. Needs root or fuse3.
 
 usage: unkillable.py [--minutes N] [--every S] [--policy P] [--agents N] [--strike KIND]... [-- OPTION OF hearth up...]
 
 Agents share a directory. Programs run in the mounts of the first two: git, SQLite, fio,
 appends with an fsync, a register that one writes and the other reads, files that get their names by a rename. Every few
-seconds something happens to one of the other agents, whose mounts nobody uses. The last line counts operations, errors,
-bytes lost and stale reads, and has the longest pause. Exit 0: no errors, nothing lost, nothing stale.
+seconds something happens to an agent. The last line counts operations, errors, bytes lost and stale reads, and has the
+longest pause. Exit 0: no errors, nothing lost, nothing stale.
 
-A kill costs what was not synced and only that agent had. A program is told so once, at its next fsync: these are losses told.
+  kill   any agent is killed. Its warden starts another one, which takes the mount over
+  stop   any agent stops for 3 s
+  hang   any agent stops for 9 s: the others go on without it, and it comes back by itself
+  leave  an agent whose mount nobody uses is taken down, and started again
+  lose   such an agent is killed together with its warden, as with its host, and started again
+
+A death costs what was not synced and only that agent had. A program is told so once, at its next fsync: these are losses told.
 
 HEARTH names the binary (default: target/release/hearth). Programs that the machine lacks are left out with a word.
 """
@@ -48,7 +54,7 @@ class Agents:
             file.write(os.urandom(32).hex())
         listed = ",".join(f"127.0.0.1:{port}" for port in free_ports(count))
         self.args = ["--store", self.store, "--hosts", listed, "--secret-file", secret, *options]
-        self.mounts, self.envs, self.pids = [], [], [None] * count
+        self.mounts, self.envs, self.pids, self.wardens = [], [], [None] * count, [None] * count
         for node in range(count):
             self.mounts.append(os.path.join(self.top, f"mount{node}"))
             os.mkdir(self.mounts[node])
@@ -67,8 +73,19 @@ class Agents:
         _, said = start.communicate(timeout=START_MAX)
         if start.returncode:
             raise SystemExit(f"agent {node} did not start: {said.strip()}")
-        rows = self.command(node, "status", "--json").stdout.splitlines()
-        self.pids[node] = next(pid for pid in (json.loads(row).get("pid") for row in rows) if pid)
+        self.look(node)
+
+    def look(self, node):
+        """Finds the processes of an agent, once it answers."""
+        end = time.monotonic() + START_MAX
+        while time.monotonic() < end:
+            rows = [json.loads(row) for row in self.command(node, "status", "--json").stdout.splitlines()]
+            found = [row for row in rows if row.get("answers")]
+            if found:
+                self.pids[node], self.wardens[node] = found[0]["pid"], found[0]["warden"]
+                return
+            time.sleep(0.1)
+        raise SystemExit(f"agent {node} does not come back")
 
     def command(self, node, *words):
         argv = [HEARTH, *words]
@@ -115,7 +132,7 @@ class Tally:
             words = getattr(error, "stderr", None) or str(error)
             with self.lock:
                 at = f"{time.monotonic() - self.begun:.1f} s, after {self.strike}"
-                is_told = self.strike.startswith("kill") and any(word in words for word in TOLD)
+                is_told = self.strike.startswith(("kill", "hang", "lose")) and any(word in words for word in TOLD)
                 self.told += is_told
                 if not is_told:
                     self.errors.append(f"{at}: {what}: {' '.join(words.split())[-200:]}")
@@ -311,16 +328,28 @@ class Fio(Program):
 
 def kill(agents, node):
     os.kill(agents.pids[node], signal.SIGKILL)
+    agents.look(node)
+
+
+def lose(agents, node):
+    for pid in (agents.wardens[node], agents.pids[node]):
+        os.kill(pid, signal.SIGKILL)
     time.sleep(random.choice([0, 1, 6]))
     # The dead mount is cleared, as an operator would.
     agents.command(node, "down")
     agents.started(node, agents.start(node))
 
 
-def stop(agents, node):
+def stop(agents, node, span=3):
     os.kill(agents.pids[node], signal.SIGSTOP)
-    time.sleep(3)
+    time.sleep(span)
     os.kill(agents.pids[node], signal.SIGCONT)
+
+
+def hang(agents, node):
+    stop(agents, node, 9)
+    time.sleep(1)
+    agents.look(node)
 
 
 def leave(agents, node):
@@ -328,7 +357,9 @@ def leave(agents, node):
     agents.started(node, agents.start(node))
 
 
-STRIKES = {"kill": kill, "stop": stop, "leave": leave}
+STRIKES = {"kill": kill, "lose": lose, "stop": stop, "hang": hang, "leave": leave}
+# These take the mount away.
+BESIDE = {"lose", "leave"}
 
 
 def main():
@@ -362,7 +393,8 @@ def main():
         try:
             while time.monotonic() < end:
                 time.sleep(args.every)
-                kind, node = random.choice(list(struck)), random.randrange(USED, args.agents)
+                kind = random.choice(list(struck))
+                node = random.randrange(USED if kind in BESIDE else 0, args.agents)
                 tally.strike = f"{kind} of {node} at {time.monotonic() - tally.begun:.1f} s"
                 STRIKES[kind](agents, node)
                 struck[kind] += 1

@@ -298,7 +298,7 @@ impl Agent {
         Ok(())
     }
 
-    /// What tells this run from others of this agent: [`AgentSettings::succeeds`] of the next.
+    /// The number of this run of the agent: [`AgentSettings::succeeds`] of the next.
     pub fn run(&self) -> u64 {
         let state = self.core.lock();
         let me = state.node().config().me.0 as usize;

@@ -300,8 +300,8 @@ impl Core {
         }
     }
 
-    /// What this agent has of files is current until then, by the clock that counts from the machine's start. Whoever shows it
-    /// to programs without asking this process has to know.
+    /// Files are current here until then, by the clock that counts from the machine's start. Programs that read this agent's
+    /// memory by themselves have to know.
     pub(crate) fn leased_until(&self, until: u64) {
         self.pool.lease_until(until);
     }

@@ -7,6 +7,7 @@ mod addresses;
 mod fixture;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Output, Stdio};
 
@@ -82,14 +83,18 @@ impl Hosts {
     }
 
     fn agent(&self, host: usize) -> u32 {
-        let status = self.run(host, &["status", "--json"]);
-        let line: Value = serde_json::from_slice(&status.stdout).expect("one agent");
-        line["pid"].as_u64().expect("it lives") as u32
+        self.process(host, "pid")
     }
 
-    /// Kills the agent of a host, and takes away what it left.
+    fn process(&self, host: usize, which: &str) -> u32 {
+        let status = self.run(host, &["status", "--json"]);
+        let line: Value = serde_json::from_slice(&status.stdout).expect("one agent");
+        line[which].as_u64().expect("it lives") as u32
+    }
+
+    /// Kills the agent of a host and its warden, as when the host dies, and takes away what they left.
     fn dies(&self, host: usize) {
-        kill(&[self.agent(host)]);
+        kill(&[self.process(host, "warden"), self.agent(host)]);
         self.run(host, &["down"]);
     }
 
@@ -280,6 +285,76 @@ fn an_agent_leaves_in_order_and_joins_anew() {
     let log = hosts.log(0);
     let views = log.matches(": 2 members").count();
     assert!(views < 2 * turns.len(), "{log}");
+    for host in 0..HOSTS {
+        well(&hosts.run(host, &["down"]));
+    }
+}
+
+/// A shell with a file of the mount open, one without a name, and a lock; it goes on when it is told to.
+const PROGRAM: &str = "exec 3>>log; echo before >&3; sync log; \
+    exec 4<>nameless; echo hidden >&4; sync nameless; rm nameless; \
+    exec 5>lock; flock -n 5; mkdir -p many; for i in $(seq 50); do : > many/$i; done; \
+    echo ready; read go; \
+    echo after >&3; sync log; cat log; cat /proc/self/fd/4; ls many | wc -l; rm -r many; \
+    flock -n lock echo taken || echo locked";
+
+#[test]
+fn programs_go_on_when_their_agent_is_killed() {
+    if skipped("programs_go_on_when_their_agent_is_killed", &[]) {
+        return;
+    }
+    let hosts = Hosts::up(&["--policy", "home"]);
+    for host in [1, 0] {
+        let mut program = Command::new("sh");
+        program
+            .args(["-c", PROGRAM])
+            .current_dir(hosts.fixture.mount(host));
+        program.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut program = program.spawn().expect("a shell");
+        let mut output = BufReader::new(program.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("it says so");
+        assert_eq!(line, "ready\n");
+        let agent = hosts.agent(host);
+        kill(&[agent]);
+        let mut input = program.stdin.take().expect("a pipe");
+        input.write_all(b"go\n").expect("it reads");
+        let mut said = String::new();
+        output.read_to_string(&mut said).expect("text");
+        assert_eq!(said, "before\nafter\nhidden\n50\nlocked\n");
+        assert!(program.wait().expect("our own child").success());
+        assert_ne!(hosts.agent(host), agent, "another agent serves the mount");
+        assert_eq!(
+            sh(&hosts.fixture.mount(2), "cat log; rm log"),
+            "before\nafter\n"
+        );
+    }
+    for host in 0..HOSTS {
+        well(&hosts.run(host, &["down"]));
+    }
+}
+
+/// Whoever starts the agent of a host again may come before or after its warden.
+#[test]
+fn an_agent_that_is_up_already_is_not_started_twice() {
+    if skipped("an_agent_that_is_up_already_is_not_started_twice", &[]) {
+        return;
+    }
+    let hosts = Hosts::up(&[]);
+    let agent = hosts.agent(1);
+    let again = hosts.start(1, "own").wait_with_output();
+    let again = again.expect("our own child");
+    well(&again);
+    assert!(text(&again.stderr).contains("is up already"));
+    assert_eq!(hosts.agent(1), agent);
+    kill(&[agent]);
+    well(
+        &hosts
+            .start(1, "own")
+            .wait_with_output()
+            .expect("our own child"),
+    );
+    assert_all_share(&hosts, "shared");
     for host in 0..HOSTS {
         well(&hosts.run(host, &["down"]));
     }

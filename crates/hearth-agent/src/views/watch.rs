@@ -150,8 +150,8 @@ impl Views {
         leaving
     }
 
-    /// Whoever knows it says that nothing of the excluded is on its way to the store. Else the first of the members waits
-    /// until that is so.
+    /// Nothing of the excluded is on its way to the store: each member that knows it says so. Else the first one waits until
+    /// that is so.
     fn fence(&self, view: &Membership) {
         let unfenced = view.unfenced().map(|unfenced| unfenced.record.key);
         let (dead, others): (Vec<MemberKey>, Vec<MemberKey>) = {

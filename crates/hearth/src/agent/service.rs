@@ -284,7 +284,7 @@ impl Service {
     }
 }
 
-/// What another agent needs to know of a mount that is to be.
+/// A mount that is to be, as another agent would take it over.
 fn ledger(ids: Ids) -> Result<(Arc<Ledger>, Held), Failure> {
     let ledger = Ledger::new().or_fail(|| "cannot keep a ledger of the mount".to_owned())?;
     let held = Held::new(&ledger, ids);

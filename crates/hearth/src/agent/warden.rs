@@ -31,7 +31,7 @@ pub(super) use self::line::Line;
 use super::start::Inherited;
 use crate::os::{self, Half};
 
-/// What an agent tells its warden.
+/// One word of an agent to its warden.
 #[derive(Debug, Serialize, Deserialize)]
 enum Word {
     /// It is ready: another one is to take its place when it dies.
@@ -111,7 +111,7 @@ impl Held {
     }
 }
 
-/// What is left of an agent's mount.
+/// The remains of an agent's mount.
 pub(super) struct Taken {
     pub(super) device: OwnedFd,
     pub(super) ledger: Arc<Ledger>,

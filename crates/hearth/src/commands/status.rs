@@ -74,6 +74,7 @@ fn show_json(set: &Set, answers: Vec<(Peer, Answer)>) -> Result<bool, Failure> {
             "store": set.file.store,
             "agent": peer.node,
             "pid": peer.process.map(|process| process.pid),
+            "warden": peer.warden.map(|warden| warden.pid),
             "answers": complaint.is_none(),
             "why": complaint,
         });

@@ -38,10 +38,8 @@ impl Set {
         let listeners: Vec<TcpListener> = (0..nodes)
             .map(|_| TcpListener::bind("127.0.0.1:0").expect("a port"))
             .collect();
-        let members: Vec<_> = listeners
-            .iter()
-            .map(|l| l.local_addr().expect("an address"))
-            .collect();
+        let members = listeners.iter().map(TcpListener::local_addr);
+        let members: Vec<_> = members.map(|at| at.expect("an address")).collect();
         let starts: Vec<_> = (0..)
             .zip(listeners)
             .map(|(node, listener)| {

@@ -40,7 +40,7 @@ const CRASHES_MAX: u32 = 8;
 
 const DEVICE: &str = "/dev/fuse";
 
-/// What one process knows of its agent.
+/// The facts that a warden knows of its agent.
 pub(super) struct Guard {
     config: PathBuf,
     owner: Option<OwnedFd>,
