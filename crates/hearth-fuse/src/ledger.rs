@@ -64,7 +64,11 @@ impl Ledger {
     /// The same if it is true still, once nobody else can note anything.
     pub(crate) fn note_if(&self, fact: Fact<'_>, is_true: impl FnOnce() -> bool) {
         let shorten = |all: &[u8]| Known::read(all).written();
-        fact.encoded(|record| self.records.append_if(record, is_true, shorten));
+        let worthless = fact.makes_worthless();
+        fact.encoded(|record| {
+            let record = (record, worthless);
+            self.records.append_if(record, is_true, shorten);
+        });
     }
 
     /// All that was written down.

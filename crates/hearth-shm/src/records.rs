@@ -29,7 +29,7 @@ const WORD_MARK: usize = 1;
 const HEAD_BYTES: usize = 4096;
 /// Longest log. Memory behind it is taken when it is written.
 const HALF_BYTES: usize = 256 << 20;
-/// A log is written anew when it is twice as long as it was then, and so much longer.
+/// A log is written anew at the earliest when it is twice as long as it was then, and so much longer.
 const SLACK_BYTES: usize = 1 << 20;
 /// Bytes of a length.
 const LENGTH_BYTES: usize = 2;
@@ -49,8 +49,10 @@ pub struct Records {
 #[derive(Debug)]
 struct Writer {
     mark: Mark,
-    /// The length beyond which the log is written anew.
+    /// The length beyond which the log is written anew, if half of it is worth nothing.
     long: usize,
+    /// Bytes of records that later ones have made worthless, as far as writers have said so.
+    worthless: usize,
 }
 
 /// How often the log was written anew, and its length.
@@ -82,20 +84,31 @@ impl Records {
 
     fn of(fd: OwnedFd, words: Words, mark: Mark) -> Records {
         let long = mark.long();
-        let writer = Mutex::new(Writer { mark, long });
+        // The writer before has taken its count along.
+        let worthless = mark.len;
+        let writer = Mutex::new(Writer {
+            mark,
+            long,
+            worthless,
+        });
         Records { fd, words, writer }
     }
 
-    /// Adds a record. When the log has grown long, `shorten` is given all records and returns those that say the same.
-    /// A log without room is good for nothing from then on, and [`Records::read`] says so.
-    pub fn append(&self, record: &[u8], shorten: impl FnOnce(&[u8]) -> Vec<u8>) {
-        self.append_if(record, || true, shorten);
+    /// Adds a record, which makes so many bytes worthless, its own among them. When half of the log is, `shorten` is given
+    /// all records and returns those that say the same. A log without room is good for nothing from then on, and
+    /// [`Records::read`] says so.
+    pub fn append(
+        &self,
+        (record, worthless): (&[u8], usize),
+        shorten: impl FnOnce(&[u8]) -> Vec<u8>,
+    ) {
+        self.append_if((record, worthless), || true, shorten);
     }
 
     /// The same, if nobody has written since what makes it untrue: that is asked while no other thread can write.
     pub fn append_if(
         &self,
-        record: &[u8],
+        (record, worthless): (&[u8], usize),
         is_true: impl FnOnce() -> bool,
         shorten: impl FnOnce(&[u8]) -> Vec<u8>,
     ) {
@@ -104,7 +117,8 @@ impl Records {
             return;
         }
         let len = LENGTH_BYTES + record.len();
-        if writer.mark.len + len > writer.long {
+        writer.worthless = writer.worthless.saturating_add(worthless);
+        if writer.is_due(len) {
             let shorter = shorten(&self.bytes(writer.mark));
             self.rewrite(&mut writer, &shorter);
         }
@@ -151,6 +165,7 @@ impl Records {
             len: shorter.len(),
         };
         writer.long = writer.mark.long();
+        writer.worthless = 0;
         self.words.copy_in(writer.mark.start(), shorter);
         self.publish(writer.mark);
         if before.len > 2 * SLACK_BYTES {
@@ -174,6 +189,22 @@ impl Records {
 
     fn spoil(&self) {
         self.words.word(WORD_MARK).store(FULL, Ordering::Release);
+    }
+}
+
+impl Writer {
+    /// Whether the log is to be written anew before a record of this length.
+    fn is_due(&mut self, len: usize) -> bool {
+        let then = self.mark.len + len;
+        if then > HALF_BYTES {
+            return true;
+        }
+        let is_long = then > self.long;
+        if is_long && self.worthless < self.mark.len / 2 {
+            self.long = self.mark.len + SLACK_BYTES;
+            return false;
+        }
+        is_long
     }
 }
 
@@ -252,24 +283,24 @@ mod tests {
     #[test]
     fn records_are_read_by_whoever_has_the_descriptor() {
         let records = Records::new("test").unwrap();
-        records.append(b"one", |_| panic!("it is short"));
-        records.append(b"", |_| panic!("it is short"));
-        records.append(b"three", |_| panic!("it is short"));
+        records.append((b"one", 0), |_| panic!("it is short"));
+        records.append((b"", 0), |_| panic!("it is short"));
+        records.append((b"three", 0), |_| panic!("it is short"));
         let other = again(&records);
         assert_eq!(read(&other), [&b"one"[..], b"", b"three"]);
-        other.append(b"four", |_| panic!("it is short"));
+        other.append((b"four", 0), |_| panic!("it is short"));
         assert_eq!(read(&records).len(), 4);
     }
 
     #[test]
     fn a_record_shows_only_when_it_is_whole() {
         let records = Records::new("test").unwrap();
-        records.append(b"one", |_| panic!("it is short"));
+        records.append((b"one", 0), |_| panic!("it is short"));
         // The writer dies before the length is stored.
         let start = HEAD_BYTES + LENGTH_BYTES + 3;
         records.words.copy_in(start, &[200, 0, 1, 2, 3]);
         assert_eq!(read(&again(&records)), [b"one"]);
-        again(&records).append(b"two", |_| panic!("it is short"));
+        again(&records).append((b"two", 0), |_| panic!("it is short"));
         assert_eq!(read(&again(&records)), [b"one", b"two"]);
     }
 
@@ -279,7 +310,7 @@ mod tests {
         let record = [7; 1000];
         let mut shortened = 0;
         for _ in 0..5000 {
-            records.append(&record, |bytes| {
+            records.append((&record, record.len()), |bytes| {
                 shortened += 1;
                 assert!(bytes.len() > SLACK_BYTES - 2000);
                 let mut shorter = Vec::new();
@@ -294,11 +325,20 @@ mod tests {
     }
 
     #[test]
+    fn a_log_of_records_that_all_count_is_not_written_anew() {
+        let records = Records::new("test").unwrap();
+        for _ in 0..5000 {
+            records.append((&[7; 1000], 0), |_| panic!("all count"));
+        }
+        assert_eq!(read(&records).len(), 5000);
+    }
+
+    #[test]
     fn a_log_without_room_says_so() {
         let records = Records::new("test").unwrap();
         let too_long = vec![0; usize::from(u16::MAX) + 1];
-        records.append(&too_long, |_| panic!("it is short"));
-        records.append(b"one", |_| panic!("it is short"));
+        records.append((&too_long, 0), |_| panic!("it is short"));
+        records.append((b"one", 0), |_| panic!("it is short"));
         let error = records.read().unwrap_err();
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
     }

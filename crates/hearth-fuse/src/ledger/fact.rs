@@ -8,6 +8,9 @@ use crate::init::Agreed;
 /// Bytes of the longest fact beside its run of bytes.
 const FIELDS_BYTES: usize = 1 + 9 * 8;
 
+/// Bytes of a fact about one thing, with its length.
+const SHORT_BYTES: usize = 15;
+
 /// The bytes of an open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Opened {
@@ -93,6 +96,20 @@ pub(crate) enum Fact<'a> {
 }
 
 impl Fact<'_> {
+    /// Bytes of a log, roughly, that say nothing any more once this is in it.
+    pub(crate) fn makes_worthless(&self) -> usize {
+        match self {
+            Fact::Agreed(..) | Fact::Node { .. } | Fact::Named(..) => 0,
+            Fact::Opened(_) | Fact::DirectoryOpened(..) | Fact::Locked(..) => 0,
+            Fact::Found(_) | Fact::Gone(_) | Fact::Numbered(_) => SHORT_BYTES,
+            Fact::Written(_) | Fact::Synced(_) | Fact::Tried(..) => SHORT_BYTES,
+            // With the record of the handle or lock.
+            Fact::Closed(_) | Fact::DirectoryClosed(_) | Fact::Unlocked(_) => 4 * SHORT_BYTES,
+            // With those of the node and its name.
+            Fact::Forgotten(..) => 8 * SHORT_BYTES,
+        }
+    }
+
     /// Hands its bytes to `take`.
     pub(crate) fn encoded<T>(&self, take: impl FnOnce(&[u8]) -> T) -> T {
         match self {
