@@ -130,9 +130,13 @@ impl Node {
             })
     }
 
-    /// Ends it; the others go on.
-    pub(crate) fn stop(self) {
+    /// Leaves the others, which go on.
+    pub(crate) fn leave(&self) {
         self.0.leave();
+    }
+
+    /// Ends it.
+    pub(crate) fn stop(self) {
         self.0.stop();
     }
 }

@@ -97,6 +97,7 @@ impl Service {
         self.door().close();
         // The unmount brought the bytes that the kernel still held.
         self.flush_or_warn();
+        self.node.leave();
         // A command that is still being answered ends with the process.
         if let Some(service) = Arc::into_inner(self) {
             service.node.stop();
