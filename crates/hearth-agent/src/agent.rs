@@ -6,6 +6,7 @@ use crate::config::{AgentSettings, ConfigError};
 use crate::core::{Core, State};
 use crate::files::Files;
 use crate::flushing::{OthersUnflushed, Unflushed};
+use crate::intro::LEAVES;
 use crate::peers::Peers;
 use crate::placement_rules::{NoPattern, PlacementRules};
 use crate::residency::{NotTold, Residency};
@@ -27,6 +28,9 @@ use std::time::{Duration, Instant};
 
 /// How often a start or flush looks whether what it waits for has come.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Those that an agent leaves have its word by then, or take it for dead.
+const SAY_SPAN: Duration = Duration::from_millis(500);
 
 /// Why an agent did not start.
 #[derive(Debug, thiserror::Error)]
@@ -298,11 +302,25 @@ impl Agent {
         Ok(())
     }
 
-    /// Leaves the other agents, if the members may change: they go on at once. After the last flush, when no front end asks
-    /// any more.
+    /// Leaves the other agents, and tells them so; if the members may change, they go on at once. After the last flush, when
+    /// no front end asks any more.
     pub fn leave(&self) {
         if let Some(views) = self.core.views.get() {
             views.leave(&self.core);
+        }
+        let others = self.core.others_up();
+        let transport = self.core.transport.get();
+        let Some(transport) = transport.filter(|_| !others.is_empty()) else {
+            return;
+        };
+        for NodeId(other) in others {
+            // Those that cannot be told take it for dead.
+            let _ = transport.send(PeerId(other), &[LEAVES], &[]);
+        }
+        let begun = Instant::now();
+        let is_said = || transport.peers().iter().all(|peer| peer.queued_bytes == 0);
+        while !is_said() && begun.elapsed() < SAY_SPAN {
+            self.pause();
         }
     }
 

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod alarms;
 mod balance;
 mod bank;
 mod buffers;
@@ -53,6 +54,6 @@ pub use hearth_proto::{
 };
 pub use placement_rules::{ATTRIBUTE, NoPattern, Rule, Way};
 pub use residency::{NotTold, Residency, Resident};
-pub use status::{AgentStatus, Counters, FilePromise, PeerStatus, Programs, ViewStatus};
+pub use status::{AgentStatus, Counters, FilePromise, PastAlarm, PeerStatus, Programs, ViewStatus};
 pub use store::TierStatus;
 pub use views::NoViews;

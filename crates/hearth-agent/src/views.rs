@@ -244,6 +244,8 @@ impl Following for Views {
         ViewStatus {
             number: newest.number().0,
             members: members.collect(),
+            lacks_lease: !self.lease.holds(),
+            ..ViewStatus::default()
         }
     }
 

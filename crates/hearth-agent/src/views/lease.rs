@@ -22,7 +22,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    fn holds(&self) -> bool {
+    pub(super) fn holds(&self) -> bool {
         let until = self.until.load(Ordering::Acquire);
         BootClock.now().0 < until || self.has_ended.load(Ordering::Acquire)
     }
