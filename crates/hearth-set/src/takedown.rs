@@ -1,11 +1,13 @@
 //! Ends a set: flush, unmount, flush, stop, look whether everything is gone, clear up.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hearth_agent::{CloseRule, Policy};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -85,9 +87,50 @@ impl Clock {
     }
 }
 
-/// Ends a set; comes back with what people should know, once nothing of it is left.
-pub fn take_down(set: &Set, how: How) -> Result<Vec<String>, Failure> {
-    let mut notes = Vec::new();
+/// The end of a set, of which nothing is left.
+#[derive(Clone, Debug, Default)]
+pub struct TakenDown {
+    /// Lines that people should know.
+    pub notes: Vec<String>,
+    /// Bytes that a close had confirmed may be lost, or those of another host.
+    pub may_lack_bytes: bool,
+}
+
+impl TakenDown {
+    /// The agents that are left know of lost bytes, and nobody will once they are gone.
+    fn note_losses(&mut self, set: &Set) {
+        let answers = ask_all_within(&set.peers(), &ControlRequest::Status, END_SPAN);
+        let agents = answers.into_iter().flatten();
+        let losses = agents.flat_map(|answer| health(answer).status().losses);
+        let losses: BTreeSet<String> = losses.collect();
+        self.may_lack_bytes |= !losses.is_empty();
+        self.notes.extend(losses);
+    }
+
+    /// Agents were gone. They had bytes of open files alone, if a close brings bytes to the store.
+    fn note_gone(&mut self, set: &Set, gone: Vec<String>) {
+        self.may_lack_bytes |= !gone.is_empty() && !closes_bring(set);
+        self.notes.extend(gone);
+    }
+}
+
+/// Whether the bytes of files that were closed are in the store.
+fn closes_bring(set: &Set) -> bool {
+    let spec = &set.file.spec;
+    spec.policy != Policy::Local && spec.close == CloseRule::Flushed
+}
+
+/// The bytes that go with an agent of a set.
+fn lost(set: &Set) -> &'static str {
+    match closes_bring(set) {
+        true => "bytes that were neither closed nor synced are lost",
+        false => "bytes that were not in the store are lost",
+    }
+}
+
+/// Ends a set; comes back once nothing of it is left.
+pub fn take_down(set: &Set, how: How) -> Result<TakenDown, Failure> {
+    let mut ended = TakenDown::default();
     let clock = Clock::of(how);
     if set.life() != Life::Dead {
         if how.busy == Busy::Refuse {
@@ -95,7 +138,8 @@ pub fn take_down(set: &Set, how: How) -> Result<Vec<String>, Failure> {
         }
         check_mounts(set, how)?;
         if how.dirty == Dirty::Flush {
-            notes = flush_set(set, clock).map_err(|failure| let_go(set, how, failure))?;
+            ended = flush_set(set, clock).map_err(|failure| let_go(set, how, failure))?;
+            ended.note_losses(set);
         }
         unmount(set, how, clock)?;
         if how.dirty == Dirty::Flush {
@@ -103,15 +147,17 @@ pub fn take_down(set: &Set, how: How) -> Result<Vec<String>, Failure> {
         }
         stop(set, how.dirty, clock)?;
     } else {
-        notes.push("its agents were gone; what they had not flushed is lost".to_owned());
+        let gone = format!("its agents were gone already; {}", lost(set));
+        ended.note_gone(set, vec![gone]);
     }
     clear(set)?;
-    Ok(notes)
+    Ok(ended)
 }
 
 /// All agents of a set flush before any of them ends, be they on other hosts.
-fn flush_set(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
-    let mut notes = flush_by(set, clock)?;
+fn flush_set(set: &Set, clock: Clock) -> Result<TakenDown, Failure> {
+    let mut ended = TakenDown::default();
+    ended.note_gone(set, flush_by(set, clock)?);
     if set.file.members.len() > set.file.agents.len() {
         let peer = set.peer_of_rank(0);
         let job = &set.file.job;
@@ -122,14 +168,17 @@ fn flush_set(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
         match flushed {
             Ok(_) | Err(CallError::Gone(_)) => {}
             Err(CallError::Refused(failure)) => return Err(failure.or_hint(way_out(set))),
-            Err(CallError::Silent(_)) if clock.0.is_some() => notes.push(
-                "agents of other hosts did not say in time whether all they have is in the store"
-                    .to_owned(),
-            ),
+            Err(CallError::Silent(_)) if clock.0.is_some() => {
+                ended.may_lack_bytes = true;
+                ended.notes.push(
+                    "agents of other hosts did not say in time whether all they have is in the store"
+                        .to_owned(),
+                );
+            }
             Err(silent) => return Err(silent.into_failure()),
         }
     }
-    Ok(notes)
+    Ok(ended)
 }
 
 /// Says to people how to go on with bytes that the store does not have.
@@ -187,7 +236,7 @@ fn flush_by(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
         match answer {
             Ok(_) => {}
             Err(CallError::Gone(who)) => {
-                gone.push(format!("{who} is gone; what it had not flushed is lost"));
+                gone.push(format!("{who} was gone already; {}", lost(set)));
             }
             Err(CallError::Refused(failure)) => {
                 let failure = Failure::new(format!("{peer} could not flush")).after(failure);

@@ -81,6 +81,13 @@ impl Hosts {
         finish(&mut self.hearth(host, "own", words))
     }
 
+    /// The exit code of `hearth status`, and its words.
+    fn status(&self, host: usize) -> (Option<i32>, String) {
+        let output = self.run(host, &["status"]);
+        let words = text(&output.stdout) + &text(&output.stderr);
+        (output.status.code(), words)
+    }
+
     fn agent(&self, host: usize) -> u32 {
         let status = self.run(host, &["status", "--json"]);
         let line: Value = serde_json::from_slice(&status.stdout).expect("one agent");
@@ -169,6 +176,10 @@ fn an_agent_that_was_taken_down_alone_is_refused() {
     let hosts = Hosts::up(&["--membership", "static"]);
     sh(&hosts.fixture.mount(0), "echo kept > kept");
     well(&hosts.run(0, &["down"]));
+    let told = "agent 0 is gone: it was taken down on its host";
+    until("the leave is told", LIMIT, || {
+        hosts.status(1).1.contains(told)
+    });
     hosts.is_refused(hosts.start(0, "own"));
     hosts.start_anew();
 }
@@ -280,6 +291,46 @@ fn an_agent_leaves_in_order_and_joins_anew() {
     let log = hosts.log(0);
     let views = log.matches(": 2 members").count();
     assert!(views < 2 * turns.len(), "{log}");
+    for host in 0..HOSTS {
+        well(&hosts.run(host, &["down"]));
+    }
+}
+
+#[test]
+fn status_tells_a_leave_from_a_death_and_ends_a_warning_with_its_cause() {
+    let test = "status_tells_a_leave_from_a_death_and_ends_a_warning_with_its_cause";
+    if skipped(test, &[]) {
+        return;
+    }
+    let hosts = Hosts::up(&[]);
+    let tells = |expected: &[&str]| {
+        until("it is told", LIMIT, || {
+            let words = hosts.status(0).1;
+            expected.iter().all(|word| words.contains(word))
+        });
+        hosts.status(0)
+    };
+    tells(&["view 1: 3 of 3 agents\n"]);
+    well(&hosts.run(2, &["down"]));
+    let (code, words) = tells(&["2 of 3 agents; agent 2 left", " s ago"]);
+    assert_eq!(code, Some(0), "{words}");
+    let again = hosts.start(2, "own");
+    well(&again.wait_with_output().expect("our own child"));
+    kill(&[hosts.agent(1)]);
+    let (code, words) = tells(&["agent 1 has been missing", "warning: ", "agent 1 is gone: "]);
+    assert_eq!(code, Some(1), "{words}");
+    // It is down, as was asked.
+    let down = hosts.run(1, &["down"]);
+    well(&down);
+    let words = text(&down.stderr);
+    assert!(
+        words.contains("note: its agents were gone already"),
+        "{words}"
+    );
+    let again = hosts.start(1, "own");
+    well(&again.wait_with_output().expect("our own child"));
+    let (code, words) = tells(&["3 of 3 agents\n", "over for", ": agent 1 is gone: "]);
+    assert_eq!(code, Some(0), "{words}");
     for host in 0..HOSTS {
         well(&hosts.run(host, &["down"]));
     }

@@ -174,9 +174,10 @@ fn end(set: &Set) -> Result<(), Failure> {
         return Ok(());
     };
     match take_down(&set, gently) {
-        Ok(notes) if notes.is_empty() => Ok(()),
-        Ok(notes) => {
-            Err(Failure::new("some of the command's bytes may be lost").cause(notes.join("; ")))
+        Ok(ended) if ended.notes.is_empty() => Ok(()),
+        Ok(ended) => {
+            let causes = ended.notes.join("; ");
+            Err(Failure::new("some of the command's bytes may be lost").cause(causes))
         }
         Err(failure) => {
             take_down(&set, How::AT_ONCE)?;
