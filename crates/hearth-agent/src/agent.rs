@@ -1,5 +1,6 @@
 //! One agent, from start to stop.
 
+use crate::awaiting::{SECRETS_SPAN, Told, awaited, check_secrets};
 use crate::balance::Balance;
 use crate::bank::{self, BankSettings};
 use crate::config::{AgentSettings, ConfigError};
@@ -20,6 +21,7 @@ use hearth_proto::{Node, NodeId};
 use hearth_shm::{Pool, PoolConfig};
 use rustix::fs::{Mode, OFlags};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -92,6 +94,14 @@ pub enum StartError {
     JoinedAnew {
         /// Which.
         who: u32,
+    },
+    /// Agents have another secret, and none has this one's.
+    #[error("agent {by} at {at} has another secret")]
+    Secrets {
+        /// One of them.
+        by: u32,
+        /// Its address in the list.
+        at: SocketAddr,
     },
     /// Other agents did not come.
     #[error("agent {missing:?} did not join within {} s{}", waited.as_secs(), said(refusal.as_ref()))]
@@ -336,6 +346,7 @@ impl Agent {
         enough: impl Fn(&State, &[u32]) -> Option<T>,
     ) -> Result<T, StartError> {
         let started = Instant::now();
+        let mut told = Told::default();
         loop {
             let missing: Vec<u32> = {
                 let state = self.core.lock();
@@ -353,9 +364,16 @@ impl Agent {
                 }
                 missing
             };
+            let transport = self.core.transport.get().expect("it is set by the start");
+            if missing.len() + 1 == config.members.len() && started.elapsed() > SECRETS_SPAN {
+                check_secrets(&config.members, &transport.refusals())?;
+            }
+            if told.is_due(started.elapsed(), &missing) {
+                let words = awaited(&transport.peers(), &missing, &transport.refusals());
+                config.waits.tell(words);
+            }
             if started.elapsed() > config.join_span {
-                let transport = self.core.transport.get();
-                let last = transport.and_then(|transport| transport.refusals().pop());
+                let last = transport.refusals().pop();
                 return Err(StartError::Join {
                     missing,
                     waited: config.join_span,

@@ -16,6 +16,7 @@
 
 mod agent;
 mod alarms;
+mod awaiting;
 mod balance;
 mod bank;
 mod buffers;
@@ -46,7 +47,7 @@ mod write_rings;
 
 pub use agent::{Agent, StartError};
 pub use bank::{BankPlacement, BankSettings, DaemonStatus};
-pub use config::{AgentSettings, ConfigError, MembershipRule, pool_bytes_least};
+pub use config::{AgentSettings, ConfigError, MembershipRule, WaitWords, pool_bytes_least};
 pub use flushing::{OthersUnflushed, Unflushed};
 pub use hearth_net as net;
 pub use hearth_proto::{

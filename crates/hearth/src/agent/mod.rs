@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Instant;
 
+use hearth_agent::WaitWords;
 use hearth_trace::ring::{Options, tracer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
@@ -28,7 +29,7 @@ use rustix::io::Errno;
 
 use self::spare::Spare;
 use crate::pool;
-use hearth_set::agent::{AgentConfig, Started};
+use hearth_set::agent::{AgentConfig, StartWord, Started};
 use hearth_set::control::Listener;
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::signals::{self, Signals};
@@ -39,14 +40,15 @@ use service::Service;
 pub(crate) fn run(config: &Path) -> Result<ExitCode, Failure> {
     let mut inherited = start::detach()?;
     start::lift_limits()?;
-    let agent = match Running::start(config, inherited.listener) {
+    let agent = match Running::start(config, (inherited.listener, waits(&inherited.report)?)) {
         Ok(agent) => agent,
         Err(failure) => {
-            tell(&mut inherited.report, &Started::Failed(failure.clone()));
+            let failed = StartWord::Over(Started::Failed(failure.clone()));
+            tell(&mut inherited.report, &failed);
             return Err(failure);
         }
     };
-    tell(&mut inherited.report, &Started::Ready);
+    tell(&mut inherited.report, &StartWord::Over(Started::Ready));
     drop(inherited.report);
     log::info!("ready");
     let why = agent.serve()?;
@@ -66,8 +68,20 @@ fn trace() {
     }
 }
 
-fn tell(report: &mut File, started: &Started) {
-    let mut line = serde_json::to_vec(started).expect("words are plain data");
+/// Hands on what the start waits for.
+fn waits(report: &File) -> Result<WaitWords, Failure> {
+    let report = report.try_clone();
+    let report = report.or_fail(|| "cannot report how the start goes".to_owned())?;
+    Ok(WaitWords::to(move |words| {
+        // Nobody may wait for it any more, which shows at its end.
+        if let Ok(mut report) = report.try_clone() {
+            tell(&mut report, &StartWord::Waits(words));
+        }
+    }))
+}
+
+fn tell(report: &mut File, word: &StartWord) {
+    let mut line = serde_json::to_vec(word).expect("words are plain data");
     line.push(b'\n');
     if let Err(error) = report.write_all(&line) {
         log::warn!("nobody waits for this agent: {error}");
@@ -87,7 +101,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(config: &Path, peers: OwnedFd) -> Result<Running, Failure> {
+    fn start(config: &Path, peers: (OwnedFd, WaitWords)) -> Result<Running, Failure> {
         let sentinel =
             Sentinel::watch(config).or_fail(|| format!("cannot watch `{}`", config.display()))?;
         let config = AgentConfig::read(config)?;

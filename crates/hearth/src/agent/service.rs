@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hearth_agent::WaitWords;
 use hearth_agent::net::Endpoint;
 use hearth_fuse::{Identity, Mount, MountOptions};
 use hearth_gateway::Gateway;
@@ -52,7 +53,7 @@ impl Service {
     /// Starts the agent; comes back once every member is connected.
     pub(super) fn start(
         config: &AgentConfig,
-        peers: OwnedFd,
+        (peers, waits): (OwnedFd, WaitWords),
         stop: UnixStream,
         metrics: Option<SocketAddr>,
     ) -> Result<Service, Failure> {
@@ -62,7 +63,7 @@ impl Service {
         let root = gateway::reach(&config.node)?;
         let endpoint = Endpoint::from_fd(config.node.spec.transport.of_nodes()?, peers);
         let called = node_name()?;
-        let node = Node::start(&config.node, secret, root, endpoint)?;
+        let node = Node::start(&config.node, secret, root, (endpoint, waits))?;
         node.call(called);
         Ok(Service {
             node,
