@@ -1,6 +1,7 @@
 //! Ends a set: flush, unmount, flush, stop, look whether everything is gone, clear up.
 
 use std::collections::BTreeSet;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
@@ -18,8 +19,10 @@ use crate::failure::{Failure, OrFail};
 use crate::holders::{self, Holder};
 use crate::job::MountEntry;
 use crate::mountinfo::{self, MountHealth};
+use crate::output::{progress, progress_over};
 use crate::process::Process;
 use crate::set::{Life, Set, ask_all, ask_all_within};
+use crate::size::Size;
 use crate::unmount::{abort_at, unmount_at};
 
 /// The longest wait for one step of an agent, but for bytes on their way to the store, of which people hear then.
@@ -30,6 +33,9 @@ const HURRY_MAX: Duration = Duration::from_secs(9);
 
 /// Of that, what is kept for the end of processes.
 const END_SPAN: Duration = Duration::from_secs(2);
+
+/// Between two looks at how much is left.
+const PROGRESS_SPAN: Duration = Duration::from_millis(500);
 
 /// A program has started another after this.
 const FORK_SPAN: Duration = Duration::from_millis(500);
@@ -228,7 +234,9 @@ fn flush_by(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
         Some(_) => ask_all_within(&peers, &ControlRequest::Flush, clock.left()),
         None => {
             let word = still_on_their_way(&set.file.job);
-            with_word(word, || ask_all(&peers, &ControlRequest::Flush))
+            with_progress(&peers, || {
+                with_word(word, || ask_all(&peers, &ControlRequest::Flush))
+            })
         }
     };
     let mut refused: Option<Failure> = None;
@@ -261,6 +269,31 @@ fn still_on_their_way(job: &str) -> String {
     format!(
         "bytes of job {job} are still on their way to the store; `hearth down --job {job} --discard` gives them up"
     )
+}
+
+/// Shows on a terminal how much is left while bytes go to the store.
+fn with_progress<T>(peers: &[Peer], work: impl FnOnce() -> T) -> T {
+    if !io::stderr().is_terminal() {
+        return work();
+    }
+    let (working, done) = channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while done.recv_timeout(PROGRESS_SPAN) == Err(RecvTimeoutError::Timeout) {
+                let answers = ask_all_within(peers, &ControlRequest::Status, PROGRESS_SPAN);
+                let agents = answers.into_iter().flatten();
+                let left = agents.map(|answer| health(answer).status().dirty_bytes);
+                progress(&format!(
+                    "{} are on their way to the store",
+                    Size(left.sum())
+                ));
+            }
+            progress_over();
+        });
+        let result = work();
+        drop(working);
+        result
+    })
 }
 
 /// Says a word to people if something takes long.
