@@ -2,7 +2,7 @@
 
 use crate::bank::{self, BankSettings, DaemonStatus};
 use crate::core::{Core, State};
-use crate::late;
+use crate::late::{self, Reach};
 use crate::peers::Absent;
 use crate::store::TierStatus;
 use hearth_client::local::{Count, Sums};
@@ -216,17 +216,19 @@ impl Core {
         let at_risk = at_risk(&mut state);
         let late = late::words(&state, self.now()).into_iter();
         let late = late.map(|(_, word)| word);
-        let late = late.chain(late::words_of_calls(&state, calls, self.now()));
+        let view = self.views.get().map(|views| views.view());
+        let reach = match view.as_ref().is_some_and(|view| view.lacks_lease) {
+            true => Reach::TooFew,
+            false => Reach::Majority,
+        };
+        let late = late.chain(late::words_of_calls(&state, calls, (self.now(), reach)));
         let late: Vec<String> = late.collect();
         for (daemon, epoch) in daemons.iter_mut().zip(state.node().bank_epochs()) {
             daemon.epoch = epoch.0;
         }
         let now = self.now();
         let waits_for = state.member.waits_for().map(str::to_owned);
-        let view = self.views.get().map(|views| ViewStatus {
-            waits_for,
-            ..views.view()
-        });
+        let view = view.map(|view| ViewStatus { waits_for, ..view });
         let transport = self.transport.get();
         let peers = transport.map(|transport| peers(transport.as_ref(), &state, now));
         let config = state.node().config();

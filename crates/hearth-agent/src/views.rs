@@ -165,6 +165,7 @@ impl Views {
                 Told::nothing(begun.number())
             }
         };
+        self.lease.begin();
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (of_lease, of_watch, of_suspects) =
             (Arc::clone(self), Arc::clone(self), Arc::clone(self));
