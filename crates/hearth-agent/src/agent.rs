@@ -318,7 +318,12 @@ impl Agent {
         if let Some(views) = self.core.views.get() {
             views.leave(&self.core);
         }
-        let others = self.core.others_up();
+        let is_clean = self.core.lock().node().status().dirty_bytes == 0;
+        let others = match is_clean {
+            true => self.core.others_up(),
+            // Its bytes are lost, and it is as one that died.
+            false => return,
+        };
         let transport = self.core.transport.get();
         let Some(transport) = transport.filter(|_| !others.is_empty()) else {
             return;

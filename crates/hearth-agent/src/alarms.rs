@@ -11,7 +11,7 @@ const ALARMS_MAX: usize = 64;
 /// A past alarm is told of for so long.
 const PAST_SPAN: Span = Span::secs(3600);
 
-/// The cause of an alarm. But for losses, each has one alarm at a time.
+/// The cause of an alarm. But for lost bytes, each has one alarm at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// An agent is not connected any more.
@@ -28,8 +28,17 @@ pub(crate) enum Cause {
     Majority,
     /// A step took long.
     Busy,
+    /// Bytes that the store refused were given up with their file.
+    Dropped,
     /// Bytes are lost.
     Loss,
+}
+
+impl Cause {
+    /// True if each alarm is of something else.
+    fn is_of_many(self) -> bool {
+        matches!(self, Cause::Dropped | Cause::Loss)
+    }
 }
 
 #[derive(Debug)]
@@ -71,7 +80,7 @@ impl Alarms {
         }
         log::warn!("{text}");
         self.0
-            .retain(|alarm| alarm.cause == Cause::Loss || alarm.cause != cause);
+            .retain(|alarm| cause.is_of_many() || alarm.cause != cause);
         if self.0.len() == ALARMS_MAX {
             self.0.pop_front();
         }

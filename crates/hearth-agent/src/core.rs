@@ -408,15 +408,20 @@ impl State {
         self.member.node()
     }
 
+    fn has_left(&self, node: NodeId) -> bool {
+        let absent = self.absent.get(node.0 as usize).copied().flatten();
+        matches!(absent, Some(Absent::Left(_)))
+    }
+
     /// Notes an alarm of the kernel.
     pub(crate) fn alarm_of(&mut self, alarm: Alarm) {
         let name = |state: &mut State, file| state.files.name(file);
         let cause = match alarm {
             Alarm::FlushFails(file, _) => Cause::Refused(file),
-            Alarm::BytesDropped(..)
-            | Alarm::BytesLost(..)
-            | Alarm::NodeLost(_)
-            | Alarm::HomeLost(..) => Cause::Loss,
+            Alarm::BytesDropped(..) => Cause::Dropped,
+            // One that left in order had brought all that it had.
+            Alarm::NodeLost(node) | Alarm::HomeLost(_, node) if self.has_left(node) => return,
+            Alarm::BytesLost(..) | Alarm::NodeLost(_) | Alarm::HomeLost(..) => Cause::Loss,
         };
         let text = match alarm {
             Alarm::FlushFails(file, errno) => {
