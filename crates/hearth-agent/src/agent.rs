@@ -371,7 +371,7 @@ impl Agent {
             };
             let transport = self.core.transport.get().expect("it is set by the start");
             if missing.len() + 1 == config.members.len() && started.elapsed() > SECRETS_SPAN {
-                check_secrets(&config.members, &transport.refusals())?;
+                check_secrets(&config.members, &transport.refusals(), started.elapsed())?;
             }
             if told.is_due(started.elapsed(), &missing) {
                 let words = awaited(&transport.peers(), &missing, &transport.refusals());

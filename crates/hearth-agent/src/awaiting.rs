@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Agents that have another secret are not waited for any longer: those who start together have said so by then.
 pub(crate) const SECRETS_SPAN: Duration = Duration::from_secs(1);
 
+/// Nobody who has the same secret has come by then: one that has another says enough.
+const LONELY_SPAN: Duration = Duration::from_secs(10);
+
 /// A wait is told of when it has lasted so long.
 const TOLD_AFTER: Duration = Duration::from_secs(2);
 
@@ -62,11 +65,12 @@ fn named(peer: &PeerState) -> String {
     format!("agent {}{}: {why}", peer.id.0, addr.unwrap_or_default())
 }
 
-/// Fails if more than half of the others have another secret. So one that has a wrong one does not stop the rest, nor does
-/// a stranger that says it is a member.
+/// Fails if more than half of the others have another secret, or one has when nobody has come for long. So one that has a
+/// wrong one does not stop the rest, nor does a stranger that says it is a member.
 pub(crate) fn check_secrets(
     members: &[SocketAddr],
     refusals: &[Refusal],
+    waited: Duration,
 ) -> Result<(), StartError> {
     let about = refusals.iter().filter(|refusal| refusal.is_about_secrets);
     let by: BTreeSet<u32> = about
@@ -76,7 +80,7 @@ pub(crate) fn check_secrets(
         .first()
         .and_then(|&by| Some((by, *members.get(by as usize)?)));
     match first {
-        Some((by_one, at)) if by.len() * 2 > members.len() - 1 => {
+        Some((by_one, at)) if waited > LONELY_SPAN || by.len() * 2 > members.len() - 1 => {
             Err(StartError::Secrets { by: by_one, at })
         }
         Some(_) | None => Ok(()),
@@ -122,9 +126,11 @@ mod tests {
             why: String::new(),
             is_about_secrets: true,
         };
-        assert!(check_secrets(&members, &[of(1), of(1)]).is_ok());
-        assert!(check_secrets(&members, &[of(1), of(2)]).is_err());
-        assert!(check_secrets(&members[..2], &[of(1)]).is_err());
+        assert!(check_secrets(&members, &[of(1), of(1)], SECRETS_SPAN).is_ok());
+        assert!(check_secrets(&members, &[of(1), of(2)], SECRETS_SPAN).is_err());
+        let long = LONELY_SPAN + SECRETS_SPAN;
+        assert!(check_secrets(&members, &[of(1)], long).is_err());
+        assert!(check_secrets(&members[..2], &[of(1)], SECRETS_SPAN).is_err());
     }
 
     #[test]
