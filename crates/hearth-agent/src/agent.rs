@@ -1,11 +1,13 @@
 //! One agent, from start to stop.
 
+use crate::awaiting::{SECRETS_SPAN, Told, awaited, check_secrets};
 use crate::balance::Balance;
 use crate::bank::{self, BankSettings};
 use crate::config::{AgentSettings, ConfigError};
 use crate::core::{Core, State};
 use crate::files::Files;
 use crate::flushing::{OthersUnflushed, Unflushed};
+use crate::intro::LEAVES;
 use crate::peers::Peers;
 use crate::placement_rules::{NoPattern, PlacementRules};
 use crate::residency::{NotTold, Residency};
@@ -19,6 +21,7 @@ use hearth_proto::{Node, NodeId};
 use hearth_shm::{Pool, PoolConfig};
 use rustix::fs::{Mode, OFlags};
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -27,6 +30,9 @@ use std::time::{Duration, Instant};
 
 /// How often a start or flush looks whether what it waits for has come.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Those that an agent leaves have its word by then, or take it for dead.
+const SAY_SPAN: Duration = Duration::from_millis(500);
 
 /// Why an agent did not start.
 #[derive(Debug, thiserror::Error)]
@@ -88,6 +94,14 @@ pub enum StartError {
     JoinedAnew {
         /// Which.
         who: u32,
+    },
+    /// Agents have another secret, and none has this one's.
+    #[error("agent {by} at {at} has another secret")]
+    Secrets {
+        /// One of them.
+        by: u32,
+        /// Its address in the list.
+        at: SocketAddr,
     },
     /// Other agents did not come.
     #[error("agent {missing:?} did not join within {} s{}", waited.as_secs(), said(refusal.as_ref()))]
@@ -305,11 +319,30 @@ impl Agent {
         state.lives[me]
     }
 
-    /// Leaves the other agents, if the members may change: they go on at once. After the last flush, when no front end asks
-    /// any more.
+    /// Leaves the other agents, and tells them so; if the members may change, they go on at once. After the last flush, when
+    /// no front end asks any more.
     pub fn leave(&self) {
         if let Some(views) = self.core.views.get() {
             views.leave(&self.core);
+        }
+        let is_clean = self.core.lock().node().status().dirty_bytes == 0;
+        let others = match is_clean {
+            true => self.core.others_up(),
+            // Its bytes are lost, and it is as one that died.
+            false => return,
+        };
+        let transport = self.core.transport.get();
+        let Some(transport) = transport.filter(|_| !others.is_empty()) else {
+            return;
+        };
+        for NodeId(other) in others {
+            // Those that cannot be told take it for dead.
+            let _ = transport.send(PeerId(other), &[LEAVES], &[]);
+        }
+        let begun = Instant::now();
+        let is_said = || transport.peers().iter().all(|peer| peer.queued_bytes == 0);
+        while !is_said() && begun.elapsed() < SAY_SPAN {
+            self.pause();
         }
     }
 
@@ -325,6 +358,7 @@ impl Agent {
         enough: impl Fn(&State, &[u32]) -> Option<T>,
     ) -> Result<T, StartError> {
         let started = Instant::now();
+        let mut told = Told::default();
         loop {
             let missing: Vec<u32> = {
                 let state = self.core.lock();
@@ -344,9 +378,16 @@ impl Agent {
                 }
                 missing
             };
+            let transport = self.core.transport.get().expect("it is set by the start");
+            if missing.len() + 1 == config.members.len() && started.elapsed() > SECRETS_SPAN {
+                check_secrets(&config.members, &transport.refusals(), started.elapsed())?;
+            }
+            if told.is_due(started.elapsed(), &missing) {
+                let words = awaited(&transport.peers(), &missing, &transport.refusals());
+                config.waits.tell(words);
+            }
             if started.elapsed() > config.join_span {
-                let transport = self.core.transport.get();
-                let last = transport.and_then(|transport| transport.refusals().pop());
+                let last = transport.refusals().pop();
                 return Err(StartError::Join {
                     missing,
                     waited: config.join_span,

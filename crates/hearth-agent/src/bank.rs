@@ -3,6 +3,7 @@
 //! The daemons' thread takes the kernel's lock to tell an answer, as a store worker does. It never
 //! waits for anything but that lock, so an order is answered in time whatever the store does.
 
+use crate::alarms::Cause;
 use crate::core::{After, Core, State};
 use hearth_bank::{Address, Answer, Answered, Asked, Bank, BankHandler, Lost, Order, Seal, stats};
 use hearth_net::Secret;
@@ -228,9 +229,9 @@ impl BankHandler for Told {
         let Some(core) = self.0.upgrade() else {
             return;
         };
+        let now = core.now();
         core.drive_with(|state| {
-            let over = away(daemon);
-            state.alarms.retain(|alarm| !alarm.starts_with(&over));
+            state.alarms.end(Cause::Daemon(daemon), now);
             Input::BankUp(Daemon(daemon as u32))
         });
     }
@@ -240,9 +241,8 @@ impl BankHandler for Told {
             return;
         };
         core.drive_with(|state| {
-            let over = away(daemon);
-            state.alarms.retain(|alarm| !alarm.starts_with(&over));
-            state.alarm(format!("{over}{why}"));
+            let text = format!("{}{why}", away(daemon));
+            state.alarms.raise(Cause::Daemon(daemon), text);
             Input::BankDown(Daemon(daemon as u32))
         });
     }

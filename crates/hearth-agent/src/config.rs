@@ -7,8 +7,10 @@ use hearth_net::Secret;
 use hearth_proto::{
     Allocation, CloseRule, NodeId, Policy, Ranges, Replicas, Semantics, Span, Spill, Synced,
 };
+use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Smallest pool, in pages: one large request of the kernel must fit several times.
@@ -64,6 +66,8 @@ pub struct AgentSettings {
     pub job_dir: PathBuf,
     /// How long to wait for the other agents at the start.
     pub join_span: Duration,
+    /// Hears of a long wait for them.
+    pub waits: WaitWords,
     /// The daemons, under a policy that has any.
     pub bank: Option<BankSettings>,
     /// The tier, under policy `local`. Either all agents of a job have one or none.
@@ -76,6 +80,29 @@ pub struct AgentSettings {
     pub balance: bool,
     /// The party that says which agents are members.
     pub membership: MembershipRule,
+}
+
+/// Hears in words what a start waits for, if anybody does.
+#[derive(Clone, Default)]
+pub struct WaitWords(Option<Arc<dyn Fn(String) + Send + Sync>>);
+
+impl WaitWords {
+    /// Told to this.
+    pub fn to(hears: impl Fn(String) + Send + Sync + 'static) -> WaitWords {
+        WaitWords(Some(Arc::new(hears)))
+    }
+
+    pub(crate) fn tell(&self, words: String) {
+        if let Some(hears) = &self.0 {
+            hears(words);
+        }
+    }
+}
+
+impl fmt::Debug for WaitWords {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("WaitWords").field(&self.0.is_some()).finish()
+    }
 }
 
 /// The party that says which agents are members.

@@ -1,11 +1,13 @@
 //! The kernel behind one lock, with everything that its effects touch.
 
+use crate::alarms::{Alarms, Cause};
 use crate::balance::Balance;
 use crate::bank::Daemons;
 use crate::buffers::Buffers;
 use crate::files::Files;
 use crate::late::{self, About};
 use crate::openers::Openers;
+use crate::peers::Absent;
 use crate::placement_rules::PlacementRules;
 use crate::residency::Asking;
 use crate::steps::{self, Steps};
@@ -26,14 +28,10 @@ use hearth_proto::{
     Ticket, Time, Writes,
 };
 use hearth_shm::Pool;
-use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
 use std::time::Instant;
-
-/// Alarms that are kept for `status`.
-const ALARMS_MAX: usize = 64;
 
 /// No deadline.
 const NEVER: u64 = u64::MAX;
@@ -75,8 +73,10 @@ pub(crate) struct State {
     pub(crate) files: Files,
     pub(crate) openers: Openers,
     pub(crate) revoker: Option<Arc<dyn Revoker>>,
-    pub(crate) alarms: VecDeque<String>,
+    pub(crate) alarms: Alarms,
     pub(crate) up: Vec<bool>,
+    /// How each agent went that was connected and is not.
+    pub(crate) absent: Vec<Option<Absent>>,
     /// Which life of each agent was met last.
     pub(crate) lives: Vec<u64>,
     /// The word of each connected agent about the newest view.
@@ -136,9 +136,10 @@ impl Core {
             files,
             openers: Openers::default(),
             revoker: None,
-            alarms: VecDeque::new(),
+            alarms: Alarms::default(),
             anew: None,
             up: vec![false; nodes],
+            absent: vec![None; nodes],
             lives: vec![0; nodes],
             newest_views: (0..nodes).map(|_| None).collect(),
             called: String::new(),
@@ -275,9 +276,8 @@ impl Core {
         }
         state.outbox = outbox;
         if let Some(told) = state.steps.note(kind, began, self.now()) {
-            let before = |alarm: &String| alarm.starts_with(steps::LONG_STEP);
-            state.alarms.retain(|alarm| !before(alarm));
-            state.alarm(told);
+            let over = self.now() + steps::TOLD_FOR;
+            state.alarms.raise_until(Cause::Busy, told, over);
         }
     }
 
@@ -414,17 +414,21 @@ impl State {
         self.member.node()
     }
 
-    /// Notes something that a person should know.
-    pub(crate) fn alarm(&mut self, text: String) {
-        log::warn!("{text}");
-        if self.alarms.len() == ALARMS_MAX {
-            self.alarms.pop_front();
-        }
-        self.alarms.push_back(text);
+    fn has_left(&self, node: NodeId) -> bool {
+        let absent = self.absent.get(node.0 as usize).copied().flatten();
+        matches!(absent, Some(Absent::Left(_)))
     }
 
+    /// Notes an alarm of the kernel.
     pub(crate) fn alarm_of(&mut self, alarm: Alarm) {
         let name = |state: &mut State, file| state.files.name(file);
+        let cause = match alarm {
+            Alarm::FlushFails(file, _) => Cause::Refused(file),
+            Alarm::BytesDropped(..) => Cause::Dropped,
+            // One that left in order had brought all that it had.
+            Alarm::NodeLost(node) | Alarm::HomeLost(_, node) if self.has_left(node) => return,
+            Alarm::BytesLost(..) | Alarm::NodeLost(_) | Alarm::HomeLost(..) => Cause::Loss,
+        };
         let text = match alarm {
             Alarm::FlushFails(file, errno) => {
                 let why = std::io::Error::from_raw_os_error(errno);
@@ -465,6 +469,6 @@ impl State {
                 )
             }
         };
-        self.alarm(text);
+        self.alarms.raise(cause, text);
     }
 }

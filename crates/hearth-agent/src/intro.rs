@@ -33,6 +33,8 @@ pub(crate) const ASK_FLUSHED: u8 = 8;
 pub(crate) const VIEW_ASK: u8 = 9;
 /// First byte of a head that carries its answer.
 pub(crate) const VIEW_ANSWER: u8 = 10;
+/// First byte of a head that says that a node is taken down in order.
+pub(crate) const LEAVES: u8 = 12;
 /// First byte of a head that says which view is the newest; without a payload if the log has not begun.
 pub(crate) const VIEW_NEWEST: u8 = 11;
 

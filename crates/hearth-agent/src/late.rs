@@ -44,9 +44,26 @@ pub(crate) fn words(state: &State, now: Time) -> Vec<(Option<Ticket>, String)> {
     words_of(asked, state.node(), now, name)
 }
 
+/// The other agents that this one reaches, where it needs some to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    /// Enough.
+    Majority,
+    /// Too few: calls wait.
+    TooFew,
+}
+
 /// Words for calls that the front end has had for long. The agent has a word of its own for a file that its requests
 /// are about.
-pub(crate) fn words_of_calls(state: &State, calls: Vec<LateCall>, now: Time) -> Vec<String> {
+pub(crate) fn words_of_calls(
+    state: &State,
+    calls: Vec<LateCall>,
+    (now, reach): (Time, Reach),
+) -> Vec<String> {
+    let why = match reach {
+        Reach::Majority => "the store is slow, or another program has a lock",
+        Reach::TooFew => "this agent does not reach a majority of the others",
+    };
     let waited = |about: &About| Span(now.0.saturating_sub(about.since.0));
     let late = state.tickets.abouts().map(|(_, about)| about);
     let late = late.filter(|about| waited(about) >= AGENT_LATE);
@@ -58,7 +75,7 @@ pub(crate) fn words_of_calls(state: &State, calls: Vec<LateCall>, now: Time) -> 
     let word = |call: &LateCall| {
         let file = file_of(call).map(|file| format!(" of {}", state.files.called(file)));
         format!(
-            "{WAITS} {} s for {}{}: the store is slow, or another program has a lock",
+            "{WAITS} {} s for {}{}: {why}",
             call.waited.as_secs(),
             call.what,
             file.unwrap_or_default(),

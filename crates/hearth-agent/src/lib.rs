@@ -15,6 +15,8 @@
 #![forbid(unsafe_code)]
 
 mod agent;
+mod alarms;
+mod awaiting;
 mod balance;
 mod bank;
 mod buffers;
@@ -45,7 +47,7 @@ mod write_rings;
 
 pub use agent::{Agent, StartError};
 pub use bank::{BankPlacement, BankSettings, DaemonStatus};
-pub use config::{AgentSettings, ConfigError, MembershipRule, pool_bytes_least};
+pub use config::{AgentSettings, ConfigError, MembershipRule, WaitWords, pool_bytes_least};
 pub use flushing::{OthersUnflushed, Unflushed};
 pub use hearth_net as net;
 pub use hearth_proto::{
@@ -53,6 +55,6 @@ pub use hearth_proto::{
 };
 pub use placement_rules::{ATTRIBUTE, NoPattern, Rule, Way};
 pub use residency::{NotTold, Residency, Resident};
-pub use status::{AgentStatus, Counters, FilePromise, PeerStatus, Programs, ViewStatus};
+pub use status::{AgentStatus, Counters, FilePromise, PastAlarm, PeerStatus, Programs, ViewStatus};
 pub use store::TierStatus;
 pub use views::NoViews;

@@ -1,13 +1,14 @@
 //! Frames from peers become messages of the kernel.
 
+use crate::alarms::Cause;
 use crate::core::Core;
 use crate::intro::{
-    ASK_FLUSHED, ASK_HELD, HELD, INTRODUCTION, Introduction, MADE, MAKE, MESSAGE, OPENER,
+    ASK_FLUSHED, ASK_HELD, HELD, INTRODUCTION, Introduction, LEAVES, MADE, MAKE, MESSAGE, OPENER,
     VIEW_ANSWER, VIEW_ASK, VIEW_NEWEST, WHERE,
 };
 use hearth_net::{Anew, Handler, PeerId};
 use hearth_proto::msg::{Body, Cut, Envelope};
-use hearth_proto::{Input, NodeId, wire};
+use hearth_proto::{Input, NodeId, Time, wire};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -17,11 +18,13 @@ pub(crate) struct Peers(pub(crate) Arc<Core>);
 impl Handler for Peers {
     fn on_up(&self, peer: PeerId, incarnation: u64) {
         let node = NodeId(peer.0);
+        let now = self.0.now();
         self.0.drive_with(|state| {
             state.up[peer.0 as usize] = true;
+            state.absent[peer.0 as usize] = None;
             state.lives[peer.0 as usize] = incarnation;
-            let over = gone(peer);
-            state.alarms.retain(|alarm| !alarm.starts_with(&over));
+            state.alarms.end(Cause::Gone(peer.0), now);
+            state.alarms.end(Cause::Anew(peer.0), now);
             Input::PeerUp(node)
         });
         if let Some(views) = self.0.views.get() {
@@ -44,21 +47,23 @@ impl Handler for Peers {
                 peer.0
             ),
         };
-        if !state.alarms.contains(&text) {
-            state.alarm(text);
-        }
+        state.alarms.raise(Cause::Anew(peer.0), text);
         false
     }
 
     fn on_down(&self, peer: PeerId, why: &str) {
         let node = NodeId(peer.0);
         let (mut lost, mut alone) = Default::default();
+        let (now, has_views) = (self.0.now(), self.0.has_views);
         self.0.drive_with(|state| {
             state.up[peer.0 as usize] = false;
+            let absent = state.absent[peer.0 as usize].get_or_insert(Absent::Died(now));
+            if let Some(text) = absent.alarm(peer.0, why, has_views) {
+                state.alarms.raise(Cause::Gone(peer.0), text);
+            }
             state.newest_views[peer.0 as usize] = None;
             (lost, alone) = state.openers.gone(node);
             state.files.forget_introductions(node);
-            state.alarm(format!("{}{why}", gone(peer)));
             Input::PeerDown(node)
         });
         if let Some(views) = self.0.views.get() {
@@ -91,6 +96,10 @@ impl Handler for Peers {
                 }
             }
             Some((&VIEW_NEWEST, _)) => self.0.hear_newest_view(from, &payload),
+            Some((&LEAVES, _)) => {
+                let left = Some(Absent::Left(self.0.now()));
+                self.0.lock().absent[from.0 as usize] = left;
+            }
             Some((&HELD, bytes)) => self.0.take_residency(from, bytes),
             Some(_) | None => self.0.disconnect(from, "it sent a frame of no known kind"),
         }
@@ -137,9 +146,33 @@ impl Peers {
     }
 }
 
-/// How the alarm begins that an agent is gone; it ends when the agent is back.
-fn gone(peer: PeerId) -> String {
-    format!("agent {} is gone: ", peer.0)
+/// How an agent went, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Absent {
+    /// It was taken down, and has said so.
+    Left(Time),
+    /// Without a word.
+    Died(Time),
+}
+
+impl Absent {
+    /// When it went.
+    pub(crate) fn since(self) -> Time {
+        match self {
+            Absent::Left(since) | Absent::Died(since) => since,
+        }
+    }
+
+    /// The alarm about it. The others need nothing of one that left, if members may change.
+    fn alarm(self, peer: u32, why: &str, may_change: bool) -> Option<String> {
+        match self {
+            Absent::Died(_) => Some(format!("agent {peer} is gone: {why}")),
+            Absent::Left(_) if may_change => None,
+            Absent::Left(_) => Some(format!(
+                "agent {peer} is gone: it was taken down on its host; pages of which it is home cannot be written"
+            )),
+        }
+    }
 }
 
 /// True if a payload is so many bytes of one page after another.

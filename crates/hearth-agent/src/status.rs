@@ -2,11 +2,12 @@
 
 use crate::bank::{self, BankSettings, DaemonStatus};
 use crate::core::{Core, State};
-use crate::late;
+use crate::late::{self, Reach};
+use crate::peers::Absent;
 use crate::store::TierStatus;
 use hearth_client::local::{Count, Sums};
 use hearth_net::{Link, Transport};
-use hearth_proto::{FileId, Semantics};
+use hearth_proto::{FileId, Semantics, Span, Time};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -63,10 +64,24 @@ pub struct AgentStatus {
     pub longest_step: String,
     /// The facts that a person should know, oldest first.
     pub alarms: Vec<String>,
+    /// Those whose cause is over, for an hour.
+    pub past_alarms: Vec<PastAlarm>,
+    /// Those of the alarms that tell of lost bytes.
+    pub losses: Vec<String>,
     /// How many alarms, from the last, are of requests that wait for long. They go when the wait is over.
     pub long_waits: usize,
     /// The members, if the set agrees on them.
     pub view: Option<ViewStatus>,
+}
+
+/// An alarm whose cause is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PastAlarm {
+    /// The alarm.
+    pub text: String,
+    /// For how many seconds it has been over.
+    pub over_s: u64,
 }
 
 /// The members that the set has agreed on.
@@ -77,6 +92,10 @@ pub struct ViewStatus {
     pub number: u32,
     /// Their places in the member list.
     pub members: Vec<u32>,
+    /// The event that this agent waits for before it is in this view, if it is not yet.
+    pub waits_for: Option<String>,
+    /// No call is answered here, as others may have gone on without this agent.
+    pub lacks_lease: bool,
 }
 
 /// The promise of an open file.
@@ -176,6 +195,10 @@ pub struct PeerStatus {
     pub way: String,
     /// Why not.
     pub why: Option<String>,
+    /// How many seconds ago it went, if it was connected before and is not.
+    pub gone_s: Option<u64>,
+    /// It was taken down in order.
+    pub left: bool,
 }
 
 impl Core {
@@ -193,13 +216,29 @@ impl Core {
         let at_risk = at_risk(&mut state);
         let late = late::words(&state, self.now()).into_iter();
         let late = late.map(|(_, word)| word);
-        let late = late.chain(late::words_of_calls(&state, calls, self.now()));
+        let view = self.views.get().map(|views| views.view());
+        let reach = match view.as_ref().is_some_and(|view| view.lacks_lease) {
+            true => Reach::TooFew,
+            false => Reach::Majority,
+        };
+        let late = late.chain(late::words_of_calls(&state, calls, (self.now(), reach)));
         let late: Vec<String> = late.collect();
         for (daemon, epoch) in daemons.iter_mut().zip(state.node().bank_epochs()) {
             daemon.epoch = epoch.0;
         }
+        let now = self.now();
+        let waits_for = state.member.waits_for().map(str::to_owned);
+        let view = view.map(|view| ViewStatus { waits_for, ..view });
+        let transport = self.transport.get();
+        let peers = transport.map(|transport| peers(transport.as_ref(), &state, now));
         let config = state.node().config();
         let kernel = state.node().status();
+        let present = state.alarms.present(now);
+        let past = state.alarms.past(now);
+        let past = past.map(|(text, over_s)| PastAlarm {
+            text: text.to_owned(),
+            over_s,
+        });
         AgentStatus {
             node: config.me.0,
             pid: std::process::id(),
@@ -214,11 +253,7 @@ impl Core {
             requests_open: state.tickets.len(),
             counters: self.counters(&kernel.counters),
             programs: self.programs(),
-            peers: self
-                .transport
-                .get()
-                .map(|t| peers(t.as_ref()))
-                .unwrap_or_default(),
+            peers: peers.unwrap_or_default(),
             bank: daemons,
             tier,
             replicas: config.replicas.to_string(),
@@ -229,8 +264,10 @@ impl Core {
             longest_step_us: state.steps.longest().0,
             longest_step: state.steps.longest().1.to_owned(),
             long_waits: late.len(),
-            alarms: state.alarms.iter().cloned().chain(late).collect(),
-            view: self.views.get().map(|views| views.view()),
+            alarms: present.map(str::to_owned).chain(late).collect(),
+            past_alarms: past.collect(),
+            losses: state.alarms.losses().map(str::to_owned).collect(),
+            view,
         }
     }
 
@@ -303,7 +340,8 @@ fn at_risk(state: &mut State) -> Vec<String> {
     files.into_iter().map(named).collect()
 }
 
-fn peers(transport: &dyn Transport) -> Vec<PeerStatus> {
+fn peers(transport: &dyn Transport, state: &State, now: Time) -> Vec<PeerStatus> {
+    let seconds = |since: Time| (now - since).0 / Span::secs(1).0;
     transport
         .peers()
         .into_iter()
@@ -313,12 +351,15 @@ fn peers(transport: &dyn Transport) -> Vec<PeerStatus> {
                 Link::Down { why } => (false, Some(why)),
             };
             let addr = peer.addr.map(|addr| addr.to_string()).unwrap_or_default();
+            let absent = state.absent.get(peer.id.0 as usize).copied().flatten();
             PeerStatus {
                 node: peer.id.0,
                 addr,
                 up,
                 way: peer.way,
                 why,
+                gone_s: absent.map(|absent| seconds(absent.since())),
+                left: matches!(absent, Some(Absent::Left(_))),
             }
         })
         .collect()

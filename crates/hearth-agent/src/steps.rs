@@ -1,12 +1,12 @@
 //! How long steps of the kernel take. While one lasts, nobody else of this agent is served.
 
-use hearth_proto::{Input, Request, Time};
+use hearth_proto::{Input, Request, Span, Time};
 
 /// A step that lasts longer is told of.
 const LONG: u64 = 1_000_000_000;
 
-/// It is told of no more often than this.
-const TOLD_EACH: u64 = 60_000_000_000;
+/// It is told of no more often than this, and for so long.
+pub(crate) const TOLD_FOR: Span = Span::secs(60);
 
 /// The longest step so far, and when a person was last told of a long one.
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,14 +24,14 @@ impl Steps {
             self.longest = took;
             self.kind = kind;
         }
-        let again = self.told.is_none_or(|told| to.0 - told.0 >= TOLD_EACH);
+        let again = self.told.is_none_or(|told| to - told >= TOLD_FOR);
         if took < LONG || !again {
             return None;
         }
         self.told = Some(to);
         let (millis, longest) = (took / 1_000_000, self.longest / 1_000_000);
         Some(format!(
-            "{LONG_STEP}{kind} held it for {millis} ms, and nobody else was served; the longest so far: {} for {longest} ms",
+            "this agent was busy: {kind} held it for {millis} ms, and nobody else was served; the longest so far: {} for {longest} ms",
             self.kind
         ))
     }
@@ -41,9 +41,6 @@ impl Steps {
         (self.longest / 1000, self.kind)
     }
 }
-
-/// How the alarm begins; a new one takes the place of the one before.
-pub(crate) const LONG_STEP: &str = "this agent was busy: ";
 
 /// The name of an input.
 pub(crate) fn kind_of(input: &Input) -> &'static str {

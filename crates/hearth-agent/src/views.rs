@@ -167,6 +167,7 @@ impl Views {
                 Told::nothing(begun.number())
             }
         };
+        self.lease.begin();
         let named = |name: &str| std::thread::Builder::new().name(name.to_owned());
         let (of_lease, of_watch, of_suspects) =
             (Arc::clone(self), Arc::clone(self), Arc::clone(self));
@@ -247,6 +248,8 @@ impl Following for Views {
         ViewStatus {
             number: newest.number().0,
             members: members.collect(),
+            lacks_lease: !self.lease.holds(),
+            ..ViewStatus::default()
         }
     }
 

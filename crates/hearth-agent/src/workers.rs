@@ -1,5 +1,6 @@
 //! Store workers: the only threads that block on the store.
 
+use crate::alarms::Cause;
 use crate::core::{Core, State};
 use crate::files::{PastCache, Purpose, STALE, StoreFile};
 use crate::making::{self, Make, Work};
@@ -469,7 +470,14 @@ pub(crate) fn finish(core: &Core, stuck: Stuck, made: Result<Outcome, Errno>) {
             let bytes = made.map(|outcome| outcome.bytes.unwrap_or_default());
             core.store_filled((job.op, span), buf, len, bytes);
         }
-        Task::Read { .. } | Task::Write { .. } | Task::Sync { .. } => {
+        Task::Write { .. } => {
+            if made.is_ok() {
+                let now = core.now();
+                core.lock().alarms.end(Cause::Refused(job.file), now);
+            }
+            done(core, (job.op, span), made.map(|outcome| outcome.ok));
+        }
+        Task::Read { .. } | Task::Sync { .. } => {
             done(core, (job.op, span), made.map(|outcome| outcome.ok));
         }
     }

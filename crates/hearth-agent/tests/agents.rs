@@ -56,6 +56,7 @@ fn set(nodes: u32, change: impl Fn(&mut AgentSettings)) -> Set {
                 ranges: Ranges::default(),
                 job_dir: job.path().to_owned(),
                 join_span: Duration::from_secs(120),
+                waits: hearth_agent::WaitWords::default(),
                 bank: None,
                 tier: None,
                 synced: hearth_agent::Synced::Store,

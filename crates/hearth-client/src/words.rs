@@ -42,9 +42,26 @@ pub fn counted(count: impl TryInto<u64>, one: &str) -> String {
     }
 }
 
+/// A span of so many seconds, in its largest whole unit: `50 s`, `3 min`, `2 h`, `4 d`.
+pub fn span(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7200 => format!("{} min", seconds / 60),
+        7200..172_800 => format!("{} h", seconds / 3600),
+        _ => format!("{} d", seconds / 86_400),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_span_is_told_in_one_unit() {
+        let spans = [0, 119, 120, 7199, 7200, 172_799, 172_800].map(span);
+        let told = ["0 s", "119 s", "2 min", "119 min", "2 h", "47 h", "2 d"];
+        assert_eq!(spans, told);
+    }
 
     #[test]
     fn one_thing_is_no_plural() {

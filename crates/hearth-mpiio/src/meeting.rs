@@ -186,6 +186,7 @@ fn build(
         ranges: hearth_agent::Ranges::default(),
         job_dir: directory.clone().unwrap_or_else(std::env::temp_dir),
         join_span: JOIN_SPAN,
+        waits: hearth_agent::WaitWords::default(),
         bank: None,
         tier: None,
         synced: hearth_agent::Synced::Store,

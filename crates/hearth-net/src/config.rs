@@ -79,6 +79,8 @@ pub struct Refusal {
     pub claimed: Option<PeerId>,
     /// The reason why it ended.
     pub why: String,
+    /// The other end has another secret.
+    pub is_about_secrets: bool,
 }
 
 /// Why a transport did not start.

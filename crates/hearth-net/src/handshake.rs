@@ -16,11 +16,12 @@
 
 use crate::auth::{FrameKey, KEY_LEN, Nonce, Secret, Side, Transcript};
 use crate::frame::{FrameError, HEADER_LEN, Kind, handshake_frame};
+use crate::terms;
 use crate::transport::{Anew, PeerId};
 
 /// The longest name of a job.
-pub(crate) const JOB_LEN_MAX: usize = 128;
-const REFUSAL_LEN_MAX: usize = 200;
+pub const JOB_LEN_MAX: usize = 400;
+const REFUSAL_LEN_MAX: usize = 400;
 /// Ends a proof whose sender has taken the memory that it was offered.
 const SHARES: u8 = 1;
 
@@ -112,7 +113,7 @@ pub(crate) fn sharing(proof: &[u8]) -> Vec<u8> {
 pub(crate) enum HandshakeError {
     #[error("malformed handshake frame")]
     Malformed,
-    #[error("peer belongs to job `{theirs}`, this agent to job `{ours}`")]
+    #[error("{}", terms::difference(theirs, ours))]
     Job { theirs: String, ours: String },
     #[error("peer wants member {wanted}, this is member {me}: the member lists differ")]
     NotMe { wanted: u32, me: u32 },
@@ -124,6 +125,21 @@ pub(crate) enum HandshakeError {
     Refused(String),
     #[error("{0}")]
     Anew(Anew),
+}
+
+impl HandshakeError {
+    /// True if the two sides have other secrets, whoever of them has found out.
+    pub(crate) fn is_about_secrets(&self) -> bool {
+        match self {
+            HandshakeError::Secret => true,
+            HandshakeError::Refused(why) => *why == HandshakeError::Secret.to_string(),
+            HandshakeError::Malformed
+            | HandshakeError::Job { .. }
+            | HandshakeError::NotMe { .. }
+            | HandshakeError::Direction { .. }
+            | HandshakeError::Anew(_) => false,
+        }
+    }
 }
 
 impl Handshake {
@@ -195,6 +211,11 @@ pub(crate) enum HandshakeFailure {
 pub(crate) fn refusal(why: &str) -> Vec<u8> {
     let text = readable(why.as_bytes());
     handshake_frame(Kind::Refuse, text.as_bytes())
+}
+
+/// The refusal of a peer of another job; each side is named from the reader's point of view.
+pub(crate) fn job_refusal(theirs: &str, ours: &str) -> Vec<u8> {
+    refusal(&terms::difference(ours, theirs))
 }
 
 /// The refusal of a peer of another version; each side is named from the reader's point of view.

@@ -114,12 +114,14 @@ impl<W: Wire> Shared<W> {
         absent: bool,
     ) {
         let text = why.to_string();
+        let is_about_secrets = matches!(why, Why::Handshake(error) if error.is_about_secrets());
         let Some(peer) = claimed else {
             log::warn!("refused a connection from {addr}: {text}");
             return self.remember_refusal(Refusal {
                 addr,
                 claimed,
                 why: text,
+                is_about_secrets,
             });
         };
         // The same news again, from an attempt that is repeated, would fill the log.
@@ -131,6 +133,7 @@ impl<W: Wire> Shared<W> {
                 addr,
                 claimed,
                 why: text,
+                is_about_secrets,
             });
         }
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::frame::FrameError;
-use crate::handshake::{HandshakeError, HandshakeFailure, refusal, version_refusal};
+use crate::handshake::{HandshakeError, HandshakeFailure, job_refusal, refusal, version_refusal};
 
 /// The end of a connection.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -54,6 +54,7 @@ impl Why {
             // Also the answer to a refusal: it has been heard.
             // Or both sides know.
             Why::Handshake(HandshakeError::Refused(_) | HandshakeError::Anew(_)) => None,
+            Why::Handshake(HandshakeError::Job { theirs, ours }) => Some(job_refusal(theirs, ours)),
             Why::Handshake(error) => Some(refusal(&error.to_string())),
             Why::Frame(_)
             | Why::HandshakeTime(_)

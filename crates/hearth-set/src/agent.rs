@@ -37,6 +37,9 @@ pub struct NodeConfig {
     /// The addresses of the daemons of its bank.
     #[serde(default)]
     pub bank: Vec<String>,
+    /// The file that the secret is from, if a person named one.
+    #[serde(default)]
+    pub secret_file: Option<PathBuf>,
     /// How long the others may take to come.
     pub join_span: Duration,
 }
@@ -65,6 +68,16 @@ impl AgentConfig {
     pub fn job_dir(&self) -> Result<JobDir, Failure> {
         JobDir::open(&self.node.job_dir)
     }
+}
+
+/// A line of an agent that starts, for the command that waits for it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum StartWord {
+    /// It waits for other agents: which, and why they are not there.
+    Waits(String),
+    /// The start is over.
+    Over(Started),
 }
 
 /// How a start went, as one line for who waits.

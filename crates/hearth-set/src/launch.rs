@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io::{self, Read};
+use std::io::{self, IsTerminal, Read};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -16,7 +16,7 @@ use hearth_client::words::counted;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use crate::agent::{AgentConfig, NodeConfig, Started};
+use crate::agent::{AgentConfig, NodeConfig, StartWord, Started};
 use crate::bank::{BankSite, Daemonry};
 use crate::failure::{Failure, OrFail};
 use crate::job::{self, AgentEntry, JobDir, SetFile, SetOwner};
@@ -73,6 +73,8 @@ pub enum Members {
         node: u32,
         /// The secret that they prove to know.
         secret: Secret,
+        /// The file that it is from.
+        secret_file: PathBuf,
     },
 }
 
@@ -89,9 +91,11 @@ struct Starting {
     node: u32,
     child: Child,
     report: ChildStdout,
+    /// The line that it has begun.
     said: Vec<u8>,
     /// The process that starts another one when it dies.
     warden: Option<Process>,
+    is_ready: bool,
 }
 
 /// A set that is up, and its processes, which are children of this one.
@@ -165,7 +169,7 @@ pub fn start(base: &Path, plan: &LaunchPlan, signals: &Signals) -> Result<Launch
     let (job, dir) = name(plan, &seats)?;
     // Nobody else looks until the agents can be seen, and the directory says whose it is.
     let looking = job::lock_starts(base, |span| pause(span, signals))?;
-    overlap::check(&plan.store, &job)?;
+    overlap::check(plan, &job)?;
     leftovers::clear_nameless(base)?;
     let mut launch = Launch {
         program: plan.program.clone(),
@@ -271,6 +275,7 @@ impl Seats {
                 members,
                 node,
                 secret,
+                secret_file: _,
             } => {
                 let addr = members[*node as usize];
                 Ok(Seats {
@@ -314,7 +319,7 @@ pub fn listen(spec: &SetSpec, addr: SocketAddr) -> Result<Endpoint, Failure> {
 /// The name of the job of several hosts: the same on all of them, as members of another job are refused. So are those with
 /// other settings.
 fn job_of(members: &[SocketAddr], spec: &SetSpec) -> String {
-    let members = format!("{members:?} {}", spec.common());
+    let members = format!("{members:?}{}", spec.common());
     format!("hosts-{:08x}", job::hash(members.as_bytes()) as u32)
 }
 
@@ -381,6 +386,10 @@ fn config(
                 .iter()
                 .map(|entry| entry.at.clone())
                 .collect(),
+            secret_file: match &plan.members {
+                Members::Here => None,
+                Members::Hosts { secret_file, .. } => Some(secret_file.clone()),
+            },
             join_span: join_span(plan),
         },
         owner: plan.owner,
@@ -444,6 +453,7 @@ impl Launch {
             report,
             said: Vec::new(),
             warden: None,
+            is_ready: false,
         });
         Ok(())
     }
@@ -481,7 +491,7 @@ impl Launch {
 
     fn await_all(&mut self, signals: &Signals, limit: Duration) -> Result<(), Failure> {
         let end = Instant::now() + limit;
-        while let Some(late) = self.agents.iter().find(|agent| !agent.is_ready()) {
+        while let Some(late) = self.agents.iter().find(|agent| !agent.is_ready) {
             let left = end.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 let what = format!("agent {} did not become ready", late.node);
@@ -503,7 +513,7 @@ impl Launch {
     /// Waits for words of agents that are not ready.
     fn wait(&self, signals: &Signals, limit: Duration) -> io::Result<Vec<usize>> {
         let waiting: Vec<usize> = (0..self.agents.len())
-            .filter(|index| !self.agents[*index].is_ready())
+            .filter(|index| !self.agents[*index].is_ready)
             .collect();
         let reports = waiting
             .iter()
@@ -533,17 +543,17 @@ impl Launch {
         if count == 0 {
             return Err(self.ended(&self.agents[index]));
         }
-        let Some(line) = agent.said.strip_suffix(b"\n") else {
-            return Ok(());
-        };
-        match serde_json::from_slice(line) {
-            Ok(Started::Ready { warden }) => {
-                agent.warden = warden;
-                Ok(())
+        while let Some(line) = self.agents[index].line() {
+            match serde_json::from_slice(&line) {
+                Ok(StartWord::Over(Started::Ready { warden })) => {
+                    (self.agents[index].is_ready, self.agents[index].warden) = (true, warden);
+                }
+                Ok(StartWord::Over(Started::Failed(failure))) => return Err(failure),
+                Ok(StartWord::Waits(words)) => tell_wait(&words),
+                Err(_) => return Err(self.ended(&self.agents[index])),
             }
-            Ok(Started::Failed(failure)) => Err(failure),
-            Err(_) => Err(self.ended(&self.agents[index])),
         }
+        Ok(())
     }
 
     /// Why an agent is gone: what it has said comes before the end of what it says.
@@ -603,8 +613,17 @@ impl Drop for Launch {
 }
 
 impl Starting {
-    fn is_ready(&self) -> bool {
-        self.said.ends_with(b"\n")
+    /// The next whole line that it has said.
+    fn line(&mut self) -> Option<Vec<u8>> {
+        let end = self.said.iter().position(|&byte| byte == b'\n')?;
+        Some(self.said.drain(..=end).collect())
+    }
+}
+
+/// Somebody who sits before a terminal wonders what takes so long.
+fn tell_wait(words: &str) {
+    if io::stderr().is_terminal() {
+        hearth_client::say!("note: waiting for {words}");
     }
 }
 

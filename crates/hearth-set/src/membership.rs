@@ -54,10 +54,9 @@ impl MembershipChoice {
 
 impl SetSpec {
     /// The same with what `auto` is, for a set of so many hosts.
-    pub(crate) fn settled(self, hosts: usize) -> Result<SetSpec, Failure> {
-        let may_go_on = hosts >= HOSTS_MIN && self.may_have_leases();
+    pub fn settled(self, hosts: usize) -> Result<SetSpec, Failure> {
         let membership = match self.membership {
-            MembershipChoice::Auto if may_go_on => MembershipChoice::Embedded,
+            MembershipChoice::Auto if self.has_leases(hosts) => MembershipChoice::Embedded,
             MembershipChoice::Auto | MembershipChoice::Static => MembershipChoice::Static,
             MembershipChoice::Embedded => MembershipChoice::Embedded,
         };
@@ -66,6 +65,12 @@ impl SetSpec {
             return Err(Failure::new(what).hint("leave --lease out"));
         }
         Ok(SetSpec { membership, ..self })
+    }
+
+    /// Whether members of such a set of so many hosts change.
+    pub fn has_leases(&self, hosts: usize) -> bool {
+        let may_go_on = self.membership == MembershipChoice::Embedded || hosts >= HOSTS_MIN;
+        may_go_on && self.may_have_leases()
     }
 
     /// Whether members of such a set could change.

@@ -1,5 +1,6 @@
 //! How a set of agents is to be: what people may say, and what stands where they say nothing.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -31,6 +32,17 @@ const BLOCK_SIZE: Size = Size(16 << 10);
 
 /// More agents than this on one machine are a mistake.
 const AGENTS_MAX: u32 = 256;
+
+/// Settings that each host has for itself.
+const OF_HOSTS: [&str; 7] = [
+    "agents",
+    "pool",
+    "backing",
+    "attr-ttl",
+    "allow-other",
+    "tier",
+    "tier-age",
+];
 
 /// The options of the command line about a set.
 #[derive(Args, Clone, Debug, Default)]
@@ -394,22 +406,20 @@ pub struct SetSpec {
 }
 
 impl SetSpec {
-    /// The settings that all agents of a set must have alike, in words that nobody reads. Each host has its own sizes and
-    /// places of memory and tiers, and its own ways in.
-    pub(crate) fn common(&self) -> String {
-        let own = SetSpec::default();
-        let alike = SetSpec {
-            agents: own.agents,
-            pool: own.pool,
-            backing: own.backing,
-            attr_ttl: own.attr_ttl,
-            others: own.others,
-            kernel_cache: own.kernel_cache,
-            tier: None,
-            ..self.clone()
-        };
-        let tiers = self.tier.as_ref().map(|tier| tier.fsync);
-        format!("{alike:?} {tiers:?}")
+    /// The settings that all agents of a set must have alike and that are not the usual ones, each as ` --KEY=VALUE`. Each
+    /// host has its own sizes and places of memory and tiers, and its own ways in.
+    pub fn common(&self) -> String {
+        let usual = SetSpec::default().facts();
+        let facts = self.facts().into_iter();
+        let tier = self.tier.iter().map(|_| ("tier", "some".to_owned()));
+        let rules: Vec<String> = self.rules.iter().map(RuleSpec::to_string).collect();
+        let rules = (!rules.is_empty()).then(|| ("rules", rules.join("; ")));
+        let alike = facts.filter(|(key, _)| !OF_HOSTS.contains(key));
+        let alike = alike.filter(|fact| !usual.contains(fact));
+        let words = alike.chain(tier).chain(rules);
+        words
+            .map(|(key, value)| format!(" --{key}={value}"))
+            .collect()
     }
 }
 
@@ -533,12 +543,7 @@ impl SetArgs {
 
     /// The first thing that was said and that a set is not; what was not said fits every set.
     pub fn conflict(&self, up: &SetSpec) -> Option<String> {
-        let asked = self.over(up.clone());
-        up.facts()
-            .into_iter()
-            .zip(asked.facts())
-            .find(|(is, asked)| is != asked)
-            .map(|((name, is), (_, asked))| format!("it has {name} {is}, not {asked}"))
+        up.differences(&self.over(up.clone())).into_iter().next()
     }
 }
 
@@ -580,6 +585,23 @@ impl SetSpec {
         facts.extend(bank);
         facts.extend(self.tier.iter().flat_map(TierSpec::facts));
         facts
+    }
+
+    /// In which settings a set that is up is not as another is to be.
+    pub fn differences(&self, asked: &SetSpec) -> Vec<String> {
+        let (is, asked) = (self.facts(), asked.facts());
+        let value = |facts: &[(&'static str, String)], key| {
+            let fact = facts.iter().find(|(known, _)| *known == key);
+            fact.map_or_else(|| "none".to_owned(), |(_, value)| value.clone())
+        };
+        let mut keys: Vec<&str> = is.iter().chain(&asked).map(|(key, _)| *key).collect();
+        let mut seen = BTreeSet::new();
+        keys.retain(|key| seen.insert(*key));
+        let told = keys.into_iter().filter_map(|key| {
+            let (is, asked) = (value(&is, key), value(&asked, key));
+            (is != asked).then(|| format!("it has {key} {is}, not {asked}"))
+        });
+        told.collect()
     }
 
     fn check(&self) -> Result<(), Failure> {
@@ -716,6 +738,12 @@ mod tests {
         for other in others {
             assert_ne!(spec.common(), other.common(), "{other:?}");
         }
+        let other = SetSpec {
+            chunk: Size(1 << 20),
+            policy: Policy::Hint,
+            ..spec
+        };
+        assert_eq!(other.common(), " --policy=hint --chunk=1 MiB");
     }
 
     #[test]

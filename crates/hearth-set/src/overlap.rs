@@ -9,8 +9,9 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::agent::AgentConfig;
+use crate::agent::{AgentConfig, NodeConfig};
 use crate::failure::Failure;
+use crate::launch::{LaunchPlan, Members};
 use crate::leftovers;
 use crate::mountinfo;
 
@@ -80,7 +81,8 @@ impl Place {
 }
 
 /// Fails if agents of another job are at this directory, above or below it.
-pub(crate) fn check(store: &Path, job: &str) -> Result<(), Failure> {
+pub(crate) fn check(plan: &LaunchPlan, job: &str) -> Result<(), Failure> {
+    let store = &plan.store;
     let Some(here) = Place::of(Path::new("/proc/self"), store) else {
         // Other hosts have it.
         return Ok(());
@@ -104,6 +106,9 @@ pub(crate) fn check(store: &Path, job: &str) -> Result<(), Failure> {
         if config.owner.is_gone() && agent.process.wait_gone(END_SPAN_MAX).unwrap_or(false) {
             continue;
         }
+        if let Some(refusal) = other_settings(plan, other) {
+            return Err(refusal);
+        }
         let (store, theirs) = (store.display(), other.store.display());
         return Err(Failure::new(format!("cannot use `{store}` as a store"))
             .cause(format!("agents of job {} {how}, `{theirs}`: neither would see what the other has in memory", other.job))
@@ -114,6 +119,26 @@ pub(crate) fn check(store: &Path, job: &str) -> Result<(), Failure> {
             )));
     }
     Ok(())
+}
+
+/// The refusal of a start that has the list of a set which is up, and not its settings.
+fn other_settings(plan: &LaunchPlan, up: &NodeConfig) -> Option<Failure> {
+    let is_same_list =
+        matches!(&plan.members, Members::Hosts { members, .. } if *members == up.members);
+    if !is_same_list || plan.store != up.store {
+        return None;
+    }
+    let what = format!(
+        "cannot start an agent of job {}, whose agents have other settings",
+        up.job
+    );
+    let causes = up.spec.differences(&plan.spec).into_iter();
+    let failure = causes.fold(Failure::new(what), Failure::cause);
+    let hint = format!(
+        "start it with the settings of the others, or end these first: hearth down --job {}",
+        up.job
+    );
+    Some(failure.hint(hint))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@
 //! Of policies a rule can have `none`, which leaves a file to the store, or the set's own: homes are found by one
 //! policy for all files.
 
+use std::fmt;
 use std::path::Path;
 
 use hearth_agent::{Policy, Semantics, Way};
@@ -27,6 +28,15 @@ pub struct RuleSpec {
     uncached: bool,
     #[serde(default, with = "crate::typed::option")]
     semantics: Option<Semantics>,
+}
+
+/// As a line of a file has it.
+impl fmt::Display for RuleSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let policy = if self.uncached { "none" } else { "-" };
+        let level = self.semantics.map_or("-", Typed::word);
+        write!(f, "{} {policy} {level}", self.glob)
+    }
 }
 
 impl RuleSpec {

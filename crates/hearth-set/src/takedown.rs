@@ -1,11 +1,14 @@
 //! Ends a set: flush, unmount, flush, stop, look whether everything is gone, clear up.
 
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use hearth_agent::{CloseRule, Policy};
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -16,8 +19,10 @@ use crate::failure::{Failure, OrFail};
 use crate::holders::{self, Holder};
 use crate::job::{AgentEntry, MountEntry};
 use crate::mountinfo::{self, MountHealth};
+use crate::output::{progress, progress_over};
 use crate::process::Process;
 use crate::set::{Life, Set, ask_all, ask_all_within};
+use crate::size::Size;
 use crate::unmount::{abort_at, unmount_at};
 
 /// The longest wait for one step of an agent, but for bytes on their way to the store, of which people hear then.
@@ -28,6 +33,9 @@ const HURRY_MAX: Duration = Duration::from_secs(9);
 
 /// Of that, what is kept for the end of processes.
 const END_SPAN: Duration = Duration::from_secs(2);
+
+/// Between two looks at how much is left.
+const PROGRESS_SPAN: Duration = Duration::from_millis(500);
 
 /// A program has started another after this.
 const FORK_SPAN: Duration = Duration::from_millis(500);
@@ -85,9 +93,50 @@ impl Clock {
     }
 }
 
-/// Ends a set; comes back with what people should know, once nothing of it is left.
-pub fn take_down(set: &Set, how: How) -> Result<Vec<String>, Failure> {
-    let mut notes = Vec::new();
+/// The end of a set, of which nothing is left.
+#[derive(Clone, Debug, Default)]
+pub struct TakenDown {
+    /// Lines that people should know.
+    pub notes: Vec<String>,
+    /// Bytes that a close had confirmed may be lost, or those of another host.
+    pub may_lack_bytes: bool,
+}
+
+impl TakenDown {
+    /// The agents that are left know of lost bytes, and nobody will once they are gone.
+    fn note_losses(&mut self, set: &Set) {
+        let answers = ask_all_within(&set.peers(), &ControlRequest::Status, END_SPAN);
+        let agents = answers.into_iter().flatten();
+        let losses = agents.flat_map(|answer| health(answer).status().losses);
+        let losses: BTreeSet<String> = losses.collect();
+        self.may_lack_bytes |= !losses.is_empty();
+        self.notes.extend(losses);
+    }
+
+    /// Agents were gone. They had bytes of open files alone, if a close brings bytes to the store.
+    fn note_gone(&mut self, set: &Set, gone: Vec<String>) {
+        self.may_lack_bytes |= !gone.is_empty() && !closes_bring(set);
+        self.notes.extend(gone);
+    }
+}
+
+/// Whether the bytes of files that were closed are in the store.
+fn closes_bring(set: &Set) -> bool {
+    let spec = &set.file.spec;
+    spec.policy != Policy::Local && spec.close == CloseRule::Flushed
+}
+
+/// The bytes that go with an agent of a set.
+fn lost(set: &Set) -> &'static str {
+    match closes_bring(set) {
+        true => "bytes that were neither closed nor synced are lost",
+        false => "bytes that were not in the store are lost",
+    }
+}
+
+/// Ends a set; comes back once nothing of it is left.
+pub fn take_down(set: &Set, how: How) -> Result<TakenDown, Failure> {
+    let mut ended = TakenDown::default();
     let clock = Clock::of(how);
     let set = &successors(set, clock.left())?;
     if set.life() != Life::Dead {
@@ -96,7 +145,8 @@ pub fn take_down(set: &Set, how: How) -> Result<Vec<String>, Failure> {
         }
         check_mounts(set, how)?;
         if how.dirty == Dirty::Flush {
-            notes = flush_set(set, clock).map_err(|failure| let_go(set, how, failure))?;
+            ended = flush_set(set, clock).map_err(|failure| let_go(set, how, failure))?;
+            ended.note_losses(set);
         }
         unmount(set, how, clock)?;
         if how.dirty == Dirty::Flush {
@@ -104,10 +154,11 @@ pub fn take_down(set: &Set, how: How) -> Result<Vec<String>, Failure> {
         }
         stop(set, how.dirty, clock)?;
     } else {
-        notes.push("its agents were gone; what they had not flushed is lost".to_owned());
+        let gone = format!("its agents were gone already; {}", lost(set));
+        ended.note_gone(set, vec![gone]);
     }
     clear(set)?;
-    Ok(notes)
+    Ok(ended)
 }
 
 /// The set with agents that can be asked: one that has died, and in whose place another is about to be, is waited for.
@@ -126,8 +177,9 @@ pub fn successors(set: &Set, limit: Duration) -> Result<Set, Failure> {
 }
 
 /// All agents of a set flush before any of them ends, be they on other hosts.
-fn flush_set(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
-    let mut notes = flush_by(set, clock)?;
+fn flush_set(set: &Set, clock: Clock) -> Result<TakenDown, Failure> {
+    let mut ended = TakenDown::default();
+    ended.note_gone(set, flush_by(set, clock)?);
     if set.file.members.len() > set.file.agents.len() {
         let peer = set.peer_of_rank(0);
         let job = &set.file.job;
@@ -138,14 +190,17 @@ fn flush_set(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
         match flushed {
             Ok(_) | Err(CallError::Gone(_)) => {}
             Err(CallError::Refused(failure)) => return Err(failure.or_hint(way_out(set))),
-            Err(CallError::Silent(_)) if clock.0.is_some() => notes.push(
-                "agents of other hosts did not say in time whether all they have is in the store"
-                    .to_owned(),
-            ),
+            Err(CallError::Silent(_)) if clock.0.is_some() => {
+                ended.may_lack_bytes = true;
+                ended.notes.push(
+                    "agents of other hosts did not say in time whether all they have is in the store"
+                        .to_owned(),
+                );
+            }
             Err(silent) => return Err(silent.into_failure()),
         }
     }
-    Ok(notes)
+    Ok(ended)
 }
 
 /// Says to people how to go on with bytes that the store does not have.
@@ -195,7 +250,9 @@ fn flush_by(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
         Some(_) => ask_all_within(&peers, &ControlRequest::Flush, clock.left()),
         None => {
             let word = still_on_their_way(&set.file.job);
-            with_word(word, || ask_all(&peers, &ControlRequest::Flush))
+            with_progress(&peers, || {
+                with_word(word, || ask_all(&peers, &ControlRequest::Flush))
+            })
         }
     };
     let mut refused: Option<Failure> = None;
@@ -203,7 +260,7 @@ fn flush_by(set: &Set, clock: Clock) -> Result<Vec<String>, Failure> {
         match answer {
             Ok(_) => {}
             Err(CallError::Gone(who)) => {
-                gone.push(format!("{who} is gone; what it had not flushed is lost"));
+                gone.push(format!("{who} was gone already; {}", lost(set)));
             }
             Err(CallError::Refused(failure)) => {
                 let failure = Failure::new(format!("{peer} could not flush")).after(failure);
@@ -228,6 +285,31 @@ fn still_on_their_way(job: &str) -> String {
     format!(
         "bytes of job {job} are still on their way to the store; `hearth down --job {job} --discard` gives them up"
     )
+}
+
+/// Shows on a terminal how much is left while bytes go to the store.
+fn with_progress<T>(peers: &[Peer], work: impl FnOnce() -> T) -> T {
+    if !io::stderr().is_terminal() {
+        return work();
+    }
+    let (working, done) = channel::<()>();
+    thread::scope(|scope| {
+        scope.spawn(move || {
+            while done.recv_timeout(PROGRESS_SPAN) == Err(RecvTimeoutError::Timeout) {
+                let answers = ask_all_within(peers, &ControlRequest::Status, PROGRESS_SPAN);
+                let agents = answers.into_iter().flatten();
+                let left = agents.map(|answer| health(answer).status().dirty_bytes);
+                progress(&format!(
+                    "{} are on their way to the store",
+                    Size(left.sum())
+                ));
+            }
+            progress_over();
+        });
+        let result = work();
+        drop(working);
+        result
+    })
 }
 
 /// Says a word to people if something takes long.

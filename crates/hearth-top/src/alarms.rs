@@ -2,6 +2,8 @@
 
 use crate::column::name;
 use crate::watch::{Watch, Watched};
+use hearth_agent::PeerStatus;
+use hearth_client::words::span;
 
 /// All that needs care.
 pub(crate) fn care(watch: &Watch) -> Vec<String> {
@@ -13,7 +15,7 @@ pub(crate) fn care(watch: &Watch) -> Vec<String> {
     told.collect()
 }
 
-/// The same, then the members as each agent knows them.
+/// The same, then the members as each agent knows them, then what needed care before.
 pub(crate) fn lines(watch: &Watch) -> Vec<String> {
     let mut lines = care(watch);
     if lines.is_empty() {
@@ -27,6 +29,15 @@ pub(crate) fn lines(watch: &Watch) -> Vec<String> {
         Some(format!("agent {name}: view {number} of agents {members}"))
     });
     lines.extend(viewed);
+    let past = watch.agents().flat_map(|(key, agent)| {
+        let name = name(watch, key);
+        let past = agent.status.past_alarms.iter();
+        past.map(move |alarm| {
+            let over = span(alarm.over_s);
+            format!("agent {name}: over for {over}: {}", alarm.text)
+        })
+    });
+    lines.extend(past);
     lines
 }
 
@@ -42,7 +53,10 @@ fn of_agent(agent: &Watched) -> Vec<String> {
         let gone = format!("agent {node} is gone: ");
         alarms.iter().any(|alarm| alarm.starts_with(&gone))
     };
-    let down = status.peers.iter().filter(|peer| !peer.up);
+    // Those that go on without it need nothing of one that left.
+    let is_spared = |peer: &PeerStatus| peer.left && status.view.is_some();
+    let is_missed = |peer: &&PeerStatus| !(peer.up || is_spared(peer));
+    let down = status.peers.iter().filter(is_missed);
     let down = down.filter(|peer| !is_told(peer.node));
     told.extend(down.map(|peer| format!("agent {} is not connected", peer.node)));
     if status.at_risk_files > 0 {

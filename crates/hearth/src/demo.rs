@@ -179,30 +179,68 @@ fn words(out: &mut impl Write, samples: &[Sample]) -> io::Result<()> {
     else {
         return Ok(());
     };
-    let times = |a: f64, b: f64| a / b.max(f64::MIN_POSITIVE);
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let reads = |sample: &Sample| compared(home.times.read_s, sample.times.read_s);
     writeln!(
         out,
         "Without a client cache (none, as PVFS was) each of the {} reads went to the store. With a\n\
          cache on every node for itself (native) each node fetched B again: {:.1} MiB. With homes\n\
-         the store was read once, {:.1} MiB, and the nodes served each other: reads took {:.0} times\n\
-         less than none and {:.1} times less than native. The {} row writes of C were gathered into {}\n\
-         store writes: writes took {:.0} times less than none.",
+         the store was read for {:.1} MiB, and the inputs have {:.1}: {}.\n\
+         Reads took {} none and {} native. The {} row\n\
+         writes of C were gathered into {} store writes: writes took {} none.",
         none.counts.store_read_requests,
-        native.counts.store_read_bytes as f64 / f64::from(1 << 20),
-        home.counts.store_read_bytes as f64 / f64::from(1 << 20),
-        times(none.times.read_s, home.times.read_s),
-        times(native.times.read_s, home.times.read_s),
+        mib(native.counts.store_read_bytes),
+        mib(home.counts.store_read_bytes),
+        mib(matmul::program::input_bytes(MATRIX)),
+        found(home),
+        reads(none),
+        reads(native),
         none.counts.store_write_requests,
         home.counts.store_write_requests,
-        times(none.times.write_s, home.times.write_s),
+        compared(home.times.write_s, none.times.write_s),
     )?;
     let Some(hint) = of(System::HINT) else {
         return Ok(());
     };
     writeln!(
         out,
-        "With hints the nodes find most of B at each other too, but each write goes through to the\n\
-         store within a window: writes took {:.0} times as long as with homes.",
-        times(hint.times.write_s, home.times.write_s),
+        "With hints {}. Each write goes through to the\n\
+         store within a window: writes took {} homes.",
+        found(hint),
+        compared(hint.times.write_s, home.times.write_s),
     )
+}
+
+/// The places of what was read, as the table has them.
+fn found(sample: &Sample) -> String {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    format!(
+        "nodes found {:.1} MiB in\ntheir own memory, {:.1} at peers and {:.1} in the store",
+        mib(own_bytes(sample)),
+        mib(sample.counts.peer_bytes),
+        mib(from_store(sample))
+    )
+}
+
+/// One time beside another, in words that are true whichever is longer.
+fn compared(this: f64, that: f64) -> String {
+    let times = |a: f64, b: f64| a / b.max(f64::MIN_POSITIVE);
+    let (less, more) = (times(that, this), times(this, that));
+    match () {
+        () if less >= 1.1 => format!("{less:.1} times less than"),
+        () if more >= 1.1 => format!("{more:.1} times as long as"),
+        () => "about as long as".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_compared_in_words_that_are_true() {
+        assert_eq!(compared(1.0, 18.0), "18.0 times less than");
+        assert_eq!(compared(1.0, 1.02), "about as long as");
+        assert_eq!(compared(7.0, 1.0), "7.0 times as long as");
+    }
 }

@@ -9,7 +9,7 @@ pub(crate) use hearth_agent::Residency;
 use hearth_agent::net::{Endpoint, Secret};
 use hearth_agent::{
     Agent, AgentSettings, AgentStatus, BankSettings, NoViews, OthersUnflushed, StartError, Synced,
-    Unflushed,
+    Unflushed, WaitWords,
 };
 use hearth_client::Session;
 
@@ -34,9 +34,13 @@ impl Node {
         config: &NodeConfig,
         secret: Secret,
         root: Option<OwnedFd>,
-        endpoint: Endpoint,
+        (endpoint, waits): (Endpoint, WaitWords),
     ) -> Result<Node, Failure> {
-        let config = translate(config, secret)?;
+        let secret_file = config.secret_file.clone();
+        let config = AgentSettings {
+            waits,
+            ..translate(config, secret)?
+        };
         let what = format!("cannot start agent {}", config.node);
         let started = match root {
             Some(root) => Agent::start_over(config.clone(), root, endpoint),
@@ -47,7 +51,7 @@ impl Node {
             Ok(agent)
         });
         started.map(Node).map_err(|error| {
-            let hint = way_out(&error);
+            let hint = way_out(&error, secret_file.as_deref());
             let failure = Failure::new(what).because(error);
             match hint {
                 Some(hint) => failure.hint(hint),
@@ -135,9 +139,13 @@ impl Node {
             })
     }
 
-    /// Ends it; the others go on.
-    pub(crate) fn stop(self) {
+    /// Leaves the others, which go on.
+    pub(crate) fn leave(&self) {
         self.0.leave();
+    }
+
+    /// Ends it.
+    pub(crate) fn stop(self) {
         self.0.stop();
     }
 }
@@ -148,8 +156,14 @@ fn causes(failure: Failure, left: &Unflushed) -> Failure {
 }
 
 /// The remedy for an agent that others keep apart.
-fn way_out(error: &StartError) -> Option<&'static str> {
-    match error {
+fn way_out(error: &StartError, secret_file: Option<&Path>) -> Option<String> {
+    let hint = match error {
+        StartError::Secrets { .. } => {
+            let file = secret_file?.display();
+            return Some(format!(
+                "`{file}` must be the same on all hosts: compare it, as by sha256sum"
+            ));
+        }
         StartError::Anew { .. } | StartError::JoinedAnew { .. } => {
             Some("end the set on all its hosts (`hearth down`), then start it on all of them again")
         }
@@ -160,6 +174,17 @@ fn way_out(error: &StartError) -> Option<&'static str> {
             "look at `hearth status` of the others; if they wait too, end the set on all hosts (`hearth down`) and start it on all",
         ),
         _ => None,
+    };
+    hint.map(str::to_owned)
+}
+
+/// The name of a job with its settings, so that agents of others can be told which differ. Settings beyond what a name
+/// may have are left out.
+fn job_of(config: &NodeConfig) -> String {
+    let named = format!("{}{}", config.job, config.spec.common());
+    match named.len() <= hearth_agent::net::JOB_LEN_MAX {
+        true => named,
+        false => config.job.clone(),
     }
 }
 
@@ -172,7 +197,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<AgentSettings, Failu
         succeeds: config.succeeds,
         members: config.members.clone(),
         secret,
-        job: config.job.clone(),
+        job: job_of(config),
         store_root: config.store.clone(),
         store: backing(&spec.backing)?,
         policy: spec.policy,
@@ -191,6 +216,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<AgentSettings, Failu
         },
         job_dir: config.job_dir.clone(),
         join_span: config.join_span,
+        waits: WaitWords::default(),
         bank: bank(config)?,
         tier: match &spec.tier {
             Some(tier) => Some(tier.of_agent(&config.store, config.node, spec.replicas)?),

@@ -144,12 +144,25 @@ impl Settings {
         Keys::of(self.all.iter().filter(is_typed)).set
     }
 
-    /// The set that they describe. A refusal says which settings were not typed.
-    pub(crate) fn resolve(&self) -> Result<SetSpec, Failure> {
-        self.options()
-            .set
-            .resolve()
-            .map_err(|failure| self.blame(failure))
+    /// The set of so many hosts that they describe. A refusal says which settings were not typed.
+    pub(crate) fn resolve(&self, hosts: usize) -> Result<SetSpec, Failure> {
+        let heeded = self.clone().heeded_on(hosts);
+        let set = heeded.options().set;
+        set.resolve().map_err(|failure| heeded.blame(failure))
+    }
+
+    /// The same without what files and variables say of sets of more hosts.
+    pub(crate) fn heeded_on(self, hosts: usize) -> Settings {
+        let has_leases = self.options().set.described().has_leases(hosts);
+        let settings = if has_leases {
+            self
+        } else {
+            self.but_typed("lease")
+        };
+        match hosts {
+            1 => settings.but_typed("store-at"),
+            _ => settings,
+        }
     }
 
     /// Names the settings that were not typed, as causes that could be meant.
@@ -186,7 +199,7 @@ mod tests {
         let mut settings = Settings::default();
         settings.add(file(&[("pool", "64M"), ("close", "buffered")]));
         settings.add(layer(Origin::CommandLine, &[("pool", "32M")]));
-        let spec = settings.resolve().unwrap();
+        let spec = settings.resolve(1).unwrap();
         assert_eq!(spec.pool.0, 32 << 20);
         assert_eq!(settings.said("close").unwrap().value, "buffered");
         assert_eq!(settings.asked().close, None, "files ask nothing");
@@ -202,14 +215,30 @@ mod tests {
         assert!(same.said("replicas").is_some());
         settings.add(layer(Origin::CommandLine, &[("policy", "home")]));
         assert!(settings.said("replicas").is_none() && settings.said("pool").is_some());
-        settings.resolve().unwrap();
+        settings.resolve(1).unwrap();
+    }
+
+    #[test]
+    fn keys_of_sets_of_more_hosts_are_left_aside_unless_they_were_typed() {
+        let mut settings = Settings::default();
+        settings.add(file(&[("lease", "2s"), ("store-at", "0:7100")]));
+        let lease = |hosts| settings.resolve(hosts).unwrap().lease.to_string();
+        assert_eq!([lease(1), lease(2)], ["4s", "4s"]);
+        assert!(settings.resolve(1).unwrap().store_at.is_none());
+        assert!(settings.resolve(2).unwrap().store_at.is_some());
+        settings.add(file(&[("membership", "embedded")]));
+        assert_eq!(settings.resolve(1).unwrap().lease.to_string(), "2s");
+        let typed = layer(Origin::CommandLine, &[("lease", "3s")]);
+        settings.add(file(&[("membership", "static")]));
+        settings.add(typed);
+        settings.resolve(1).unwrap_err();
     }
 
     #[test]
     fn a_refusal_names_the_settings_that_were_not_typed() {
         let mut settings = Settings::default();
         settings.add(file(&[("chunk", "100K")]));
-        let told = settings.resolve().unwrap_err().to_string();
+        let told = settings.resolve(1).unwrap_err().to_string();
         let cause = "caused by: chunk is 100K by /etc/hearth/hearth.toml:1";
         assert!(told.contains(cause), "{told}");
     }

@@ -104,7 +104,7 @@ fn a_program_that_starts_later_reads_on_through_what_it_inherits() {
     let words = text(&output.stderr);
     assert!(words.contains("write error"), "{words}");
     let output = fixture.run(&["down"]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     fixture.assert_clean();
 }
 
@@ -168,6 +168,6 @@ fn names_are_looked_up_in_the_store_when_the_agent_is_gone() {
     assert_eq!(asker.ask('w', &dir.join("in")), "- 30");
     assert!(asker.end(), "the program ends well");
     let output = fixture.run(&["down"]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     fixture.assert_clean();
 }

@@ -64,7 +64,7 @@ fn synced_and_closed_bytes_outlive_every_agent() {
         sh(&here, "md5sum < copy")
     );
     let output = fixture.run(&["down"]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     fixture.assert_clean();
 }
 
@@ -260,7 +260,7 @@ fn readers_go_on_over(transport: &str, way: &str) {
         "{words}"
     );
     let output = fixture.run(&["down"]);
-    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     fixture.assert_clean();
 }
 

@@ -10,6 +10,7 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use addresses::own_address;
 use fixture::{Fixture, LIMIT, finish, kill, sh, signal, skipped, text, until, well};
@@ -27,18 +28,22 @@ struct Hosts {
 
 impl Hosts {
     fn up(options: &'static [&'static str]) -> Hosts {
+        let hosts = Hosts::new(options);
+        hosts.all_start();
+        hosts
+    }
+
+    fn new(options: &'static [&'static str]) -> Hosts {
         let fixture = Fixture::new();
         let secret = fixture.path("secret");
         fs::write(&secret, "5a".repeat(32)).expect("our own directory");
         fs::set_permissions(secret, fs::Permissions::from_mode(0o600)).expect("our own file");
         let members: Vec<String> = (0..HOSTS).map(|_| own_address().to_string()).collect();
-        let hosts = Hosts {
+        Hosts {
             fixture,
             members: members.join(","),
             options,
-        };
-        hosts.all_start();
-        hosts
+        }
     }
 
     fn all_start(&self) {
@@ -50,13 +55,25 @@ impl Hosts {
 
     /// Begins to start the agent of a host, which keeps its set in a directory of this name.
     fn start(&self, host: usize, control: &str) -> Child {
-        let at = self.fixture.dir(&format!("mount{host}"));
+        self.start_with(host, control, &[])
+    }
+
+    /// The same with other options, which take the places of the usual ones.
+    fn start_with(&self, host: usize, control: &str, other: &[&str]) -> Child {
         let mut up = self.hearth(host, control, &["up", "--pool", "16MiB"]);
         up.args(self.options).args(["--hosts", &self.members]);
-        up.args(["--node", &host.to_string(), "--secret-file"]);
-        up.arg(self.fixture.path("secret")).arg("--store");
-        up.arg(self.fixture.store()).arg("--at").arg(at);
-        up.stdout(Stdio::piped()).stderr(Stdio::piped());
+        up.args(["--node", &host.to_string()]);
+        let at = self.fixture.dir(&format!("mount{host}"));
+        let usual = [
+            ("--secret-file", self.fixture.path("secret")),
+            ("--store", self.fixture.store()),
+            ("--at", at),
+        ];
+        let usual = usual.iter().filter(|(name, _)| !other.contains(name));
+        for (name, path) in usual {
+            up.arg(name).arg(path);
+        }
+        up.args(other).stdout(Stdio::piped()).stderr(Stdio::piped());
         up.spawn().expect("the command starts")
     }
 
@@ -80,6 +97,13 @@ impl Hosts {
 
     fn run(&self, host: usize, words: &[&str]) -> Output {
         finish(&mut self.hearth(host, "own", words))
+    }
+
+    /// The exit code of `hearth status`, and its words.
+    fn status(&self, host: usize) -> (Option<i32>, String) {
+        let output = self.run(host, &["status"]);
+        let words = text(&output.stdout) + &text(&output.stderr);
+        (output.status.code(), words)
     }
 
     fn agent(&self, host: usize) -> u32 {
@@ -174,6 +198,10 @@ fn an_agent_that_was_taken_down_alone_is_refused() {
     let hosts = Hosts::up(&["--membership", "static"]);
     sh(&hosts.fixture.mount(0), "echo kept > kept");
     well(&hosts.run(0, &["down"]));
+    let told = "agent 0 is gone: it was taken down on its host";
+    until("the leave is told", LIMIT, || {
+        hosts.status(1).1.contains(told)
+    });
     hosts.is_refused(hosts.start(0, "own"));
     hosts.start_anew();
 }
@@ -358,4 +386,120 @@ fn an_agent_that_is_up_already_is_not_started_twice() {
     for host in 0..HOSTS {
         well(&hosts.run(host, &["down"]));
     }
+}
+
+#[test]
+fn status_tells_a_leave_from_a_death_and_ends_a_warning_with_its_cause() {
+    let test = "status_tells_a_leave_from_a_death_and_ends_a_warning_with_its_cause";
+    if skipped(test, &[]) {
+        return;
+    }
+    let hosts = Hosts::up(&[]);
+    let tells = |expected: &[&str]| {
+        until("it is told", LIMIT, || {
+            let words = hosts.status(0).1;
+            expected.iter().all(|word| words.contains(word))
+        });
+        hosts.status(0)
+    };
+    tells(&["view 1: 3 of 3 agents\n"]);
+    well(&hosts.run(2, &["down"]));
+    let (code, words) = tells(&["2 of 3 agents; agent 2 left", " s ago"]);
+    assert_eq!(code, Some(0), "{words}");
+    let again = hosts.start(2, "own");
+    well(&again.wait_with_output().expect("our own child"));
+    kill(&[hosts.process(1, "warden"), hosts.agent(1)]);
+    let (code, words) = tells(&["agent 1 has been missing", "warning: ", "agent 1 is gone: "]);
+    assert_eq!(code, Some(1), "{words}");
+    // It is down, as was asked.
+    let down = hosts.run(1, &["down"]);
+    well(&down);
+    let words = text(&down.stderr);
+    assert!(
+        words.contains("note: its agents were gone already"),
+        "{words}"
+    );
+    let again = hosts.start(1, "own");
+    well(&again.wait_with_output().expect("our own child"));
+    let (code, words) = tells(&["3 of 3 agents\n", "over for", ": agent 1 is gone: "]);
+    assert_eq!(code, Some(0), "{words}");
+    for host in 0..HOSTS {
+        well(&hosts.run(host, &["down"]));
+    }
+}
+
+/// Names, in what a start that fails says.
+fn refusal(start: Child, names: &[&str]) {
+    let output = start.wait_with_output().expect("our own child");
+    let words = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{words}");
+    for name in names {
+        assert!(words.contains(name), "{name} is not in\n{words}");
+    }
+}
+
+/// An agent of another secret is told at once, by a set that is up and by one that starts.
+#[test]
+fn another_secret_is_told_at_once_with_its_file() {
+    let test = "another_secret_is_told_at_once_with_its_file";
+    if skipped(test, &[]) {
+        return;
+    }
+    let hosts = Hosts::new(&["--membership", "static"]);
+    let other = hosts.fixture.path("other-secret");
+    fs::write(&other, "77".repeat(32)).expect("our own directory");
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).expect("our own file");
+    let other = other.to_str().expect("a plain path");
+    let right = [hosts.start(0, "own"), hosts.start(2, "own")];
+    let names = [other, "has another secret", "the same on all hosts"];
+    for _ in 0..2 {
+        let begun = Instant::now();
+        refusal(
+            hosts.start_with(1, "own", &["--secret-file", other]),
+            &names,
+        );
+        assert!(
+            begun.elapsed() < Duration::from_secs(30),
+            "it does not wait for all"
+        );
+    }
+    // Those that have each other wait for it.
+    let again = hosts.start(1, "own");
+    for start in right.into_iter().chain([again]) {
+        well(&start.wait_with_output().expect("our own child"));
+    }
+    for host in 0..HOSTS {
+        well(&hosts.run(host, &["down"]));
+    }
+}
+
+/// On one host, whose agents see each other, and from another, whichever of the two dials.
+#[test]
+fn a_start_with_other_settings_is_told_which_differ() {
+    let test = "a_start_with_other_settings_is_told_which_differ";
+    if skipped(test, &[]) {
+        return;
+    }
+    let hosts = Hosts::up(&["--membership", "static", "--policy", "hint"]);
+    let other = ["--chunk", "1MiB"];
+    // Agents of one host see each other.
+    let names = ["it has chunk 8 MiB, not 1 MiB", "hearth down --job hosts-"];
+    for host in [0, 2] {
+        kill(&[hosts.agent(host)]);
+        hosts.run(host, &["down"]);
+        refusal(hosts.start_with(host, "own", &other), &names);
+    }
+    let elsewhere = hosts.fixture.dir("elsewhere");
+    let elsewhere = elsewhere.to_str().expect("a plain path");
+    for host in [0, 2] {
+        let mut start = hosts.start_with(host, "own", &["--chunk", "1MiB", "--store", elsewhere]);
+        let differs = "the settings differ: --chunk is the default at the peer and `1 MiB` here";
+        until("the difference is known", LIMIT, || {
+            hosts.log(host).contains(differs)
+        });
+        let pid = rustix::process::Pid::from_child(&start);
+        rustix::process::kill_process(pid, Signal::INT).expect("our own child");
+        start.wait().expect("our own child");
+    }
+    hosts.run(1, &["down"]);
 }

@@ -23,7 +23,7 @@ pub(super) struct Lease {
 }
 
 impl Lease {
-    fn holds(&self) -> bool {
+    pub(super) fn holds(&self) -> bool {
         let until = self.until.load(Ordering::Acquire);
         BootClock.now().0 < until || self.has_ended.load(Ordering::Acquire)
     }
@@ -35,10 +35,15 @@ impl Lease {
         }
     }
 
+    /// From now on it is missed, if it does not come.
+    pub(super) fn begin(&self) {
+        self.renew(BootClock.now().0);
+    }
+
     /// True if it ran out so long ago.
     pub(super) fn is_over_for(&self, span: Duration) -> bool {
         let until = self.until.load(Ordering::Acquire);
-        until > 0 && BootClock.now().0 > until + span.as_nanos() as u64
+        BootClock.now().0 > until + span.as_nanos() as u64
     }
 
     fn renew(&self, until: u64) {

@@ -1,6 +1,7 @@
 //! Agents that may be gone.
 
 use super::Views;
+use crate::alarms::Cause;
 use crate::core::Core;
 use hearth_proto::NodeId;
 use hearth_views::log::{LogError, Patience, ViewLog};
@@ -104,13 +105,12 @@ impl Suspects {
 impl Views {
     /// Proposes what has to change, until the agent ends.
     pub(super) fn suspect(&self, core: &Core) {
-        let mut complained = false;
         while !self.lease.has_ended() {
             self.rest(LOOK_SPAN);
             if self.leaves() {
                 continue;
             }
-            self.tell_lapse(core, &mut complained);
+            self.tell_lapse(core);
             let newest = self.newest();
             let is_member = |peer: u32| newest.member(MemberId(peer)).is_some();
             let changes = core.lock().member.stage().is_some();
@@ -140,37 +140,35 @@ impl Views {
                 (false, _, _) => MembershipChange::Exclude(dead, Consent::Dead),
                 (true, false, _) => MembershipChange::Exclude(lost, Consent::Replicas),
                 (true, true, true) => MembershipChange::Again,
-                (true, true, false) => continue,
+                (true, true, false) => {
+                    core.lock().alarms.end(Cause::Majority, core.now());
+                    continue;
+                }
             };
-            self.propose(core, &newest, &change, &mut complained);
+            self.propose(core, &newest, &change);
         }
     }
 
-    /// People are told once that calls wait here.
-    fn tell_lapse(&self, core: &Core, complained: &mut bool) {
-        if self.lease.is_over_for(LAPSE_TOLD_SPAN) && !*complained {
-            *complained = true;
+    /// People are told that calls wait here.
+    fn tell_lapse(&self, core: &Core) {
+        if self.lease.is_over_for(LAPSE_TOLD_SPAN) {
             let told = "calls wait while this agent does not reach a majority of the others";
-            core.lock().alarm(told.to_owned());
+            core.lock().alarms.raise(Cause::Lease, told.to_owned());
+        } else if self.lease.holds() {
+            core.lock().alarms.end(Cause::Lease, core.now());
         }
     }
 
-    fn propose(
-        &self,
-        core: &Core,
-        newest: &Membership,
-        change: &MembershipChange,
-        complained: &mut bool,
-    ) {
+    fn propose(&self, core: &Core, newest: &Membership, change: &MembershipChange) {
         let patience = Patience::new(PROPOSE_SPAN, &self.call_off);
         match self.log.propose(change, newest.number(), &patience) {
-            Ok(_) => *complained = false,
+            Ok(_) => core.lock().alarms.end(Cause::Majority, core.now()),
             Err(LogError::Leased { wait, .. }) => {
                 self.rest(Duration::from_nanos(wait.0).min(PROPOSE_SPAN));
             }
-            Err(LogError::Refused(refusal @ ViewRefusal::TooManyLost { .. })) if !*complained => {
-                *complained = true;
-                core.lock().alarm(format!("writes wait: {refusal}"));
+            Err(LogError::Refused(refusal @ ViewRefusal::TooManyLost { .. })) => {
+                let told = format!("writes wait: {refusal}");
+                core.lock().alarms.raise(Cause::Majority, told);
             }
             Err(error) => log::debug!("no other view: {error}"),
         }

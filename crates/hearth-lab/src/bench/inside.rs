@@ -55,6 +55,7 @@ pub(crate) fn agents(
                 job_dir: job_dir.to_owned(),
                 ranges: hearth_agent::Ranges::default(),
                 join_span: Duration::from_secs(20),
+                waits: hearth_agent::WaitWords::default(),
                 bank: None,
                 tier: None,
                 synced: hearth_agent::Synced::Store,

@@ -22,6 +22,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
+use hearth_agent::WaitWords;
 use hearth_trace::ring::{Options, tracer};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::inotify;
@@ -31,7 +32,7 @@ use self::spare::Spare;
 use self::start::Inherited;
 use self::warden::{Again, Beginning, Run, Warden};
 use crate::pool;
-use hearth_set::agent::{AgentConfig, Started};
+use hearth_set::agent::{AgentConfig, StartWord, Started};
 use hearth_set::control::Listener;
 use hearth_set::failure::{Failure, OrFail};
 use hearth_set::process::Process;
@@ -60,13 +61,14 @@ fn begin(
 ) -> Result<Running, Failure> {
     let started = AgentConfig::read(config).and_then(|told| {
         start::die_with_owner(told.owner)?;
-        Running::start(config, &told, (inherited.listener, warden))
+        let waits = waits(&inherited.report)?;
+        Running::start(config, &told, ((inherited.listener, waits), warden))
     });
     let said = match &started {
         Ok(_) => Started::Ready { warden: process },
         Err(failure) => Started::Failed(failure.clone()),
     };
-    tell(&mut inherited.report, &said);
+    tell(&mut inherited.report, &StartWord::Over(said));
     started
 }
 
@@ -93,6 +95,8 @@ fn take_place(config: &Path, again: Again, warden: Warden) -> Result<Running, Fa
         &pool::write_rings_of(&socket),
     ]);
     let peers = start::listen(&told.node)?;
+    // No command waits.
+    let peers = (peers, WaitWords::default());
     let running = Running::start(config, &told, (peers, warden))?;
     if let Some(held) = again.held
         && let Err(failure) = running.service.take_over(&held)
@@ -115,8 +119,20 @@ fn trace() {
     }
 }
 
-fn tell(report: &mut File, started: &Started) {
-    let mut line = serde_json::to_vec(started).expect("words are plain data");
+/// Hands on what the start waits for.
+fn waits(report: &File) -> Result<WaitWords, Failure> {
+    let report = report.try_clone();
+    let report = report.or_fail(|| "cannot report how the start goes".to_owned())?;
+    Ok(WaitWords::to(move |words| {
+        // Nobody may wait for it any more, which shows at its end.
+        if let Ok(mut report) = report.try_clone() {
+            tell(&mut report, &StartWord::Waits(words));
+        }
+    }))
+}
+
+fn tell(report: &mut File, word: &StartWord) {
+    let mut line = serde_json::to_vec(word).expect("words are plain data");
     line.push(b'\n');
     if let Err(error) = report.write_all(&line) {
         log::warn!("nobody waits for this agent: {error}");
@@ -140,7 +156,7 @@ impl Running {
     fn start(
         file: &Path,
         config: &AgentConfig,
-        (peers, warden): (OwnedFd, Warden),
+        (peers, warden): ((OwnedFd, WaitWords), Warden),
     ) -> Result<Running, Failure> {
         let sentinel =
             Sentinel::watch(file).or_fail(|| format!("cannot watch `{}`", file.display()))?;

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use hearth_agent::WaitWords;
 use hearth_agent::net::Endpoint;
 use hearth_fuse::{Identity, Ledger, Mount, MountOptions};
 use hearth_gateway::Gateway;
@@ -54,7 +55,7 @@ impl Service {
     /// Starts the agent; comes back once every member is connected.
     pub(super) fn start(
         config: &AgentConfig,
-        peers: OwnedFd,
+        (peers, waits): (OwnedFd, WaitWords),
         (stop, warden): (UnixStream, Warden),
         metrics: Option<SocketAddr>,
     ) -> Result<Service, Failure> {
@@ -64,7 +65,7 @@ impl Service {
         let root = gateway::reach(&config.node)?;
         let endpoint = Endpoint::from_fd(config.node.spec.transport.of_nodes()?, peers);
         let called = node_name()?;
-        let node = Node::start(&config.node, secret, root, endpoint)?;
+        let node = Node::start(&config.node, secret, root, (endpoint, waits))?;
         node.call(called);
         Ok(Service {
             node,
@@ -105,6 +106,7 @@ impl Service {
         self.door().close();
         // The unmount brought the bytes that the kernel still held.
         self.flush_or_warn();
+        self.node.leave();
         // A command that is still being answered ends with the process.
         if let Some(service) = Arc::into_inner(self) {
             service.node.stop();

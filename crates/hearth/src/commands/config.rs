@@ -37,6 +37,9 @@ pub(crate) struct Args {
     settings: Typed<Keys>,
 }
 
+/// Hosts of a set that heeds all settings.
+const HOSTS_MANY: usize = 3;
+
 /// A setting as it is shown.
 struct Row {
     key: String,
@@ -63,9 +66,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
         });
         let lines: Vec<Vec<String>> = [head].into_iter().chain(lines).collect();
         print(&paint::table(&lines))?;
+        tell_unheeded(&settings);
         tell_files(&store)?;
     }
-    settings.resolve()?;
+    settings.resolve(HOSTS_MANY)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -126,6 +130,20 @@ fn show_json(row: &Row) -> Result<(), Failure> {
     };
     let line = serde_json::to_string(&line).or_fail(|| "cannot print a setting".to_owned())?;
     print(&format!("{line}\n"))
+}
+
+/// Settings that are left aside where they mean nothing, unless they are typed.
+fn tell_unheeded(settings: &Settings) {
+    let concerns = [
+        ("lease", "three hosts and more, without tiers and daemons"),
+        ("store-at", "two hosts and more"),
+    ];
+    for (key, whom) in concerns {
+        let said = settings.said(key);
+        if said.is_some_and(|said| said.origin != Origin::CommandLine) {
+            hearth_client::say!("note: {key} concerns sets on {whom}; others leave it aside");
+        }
+    }
 }
 
 fn tell_files(store: &Path) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ use hearth_set::control::Busy;
 use hearth_set::failure::Failure;
 use hearth_set::job;
 use hearth_set::set::{NamedSet, Set, choose};
-use hearth_set::takedown::{Dirty, How, take_down};
+use hearth_set::takedown::{Dirty, How, TakenDown, take_down};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -14,7 +14,7 @@ Examples:
   hearth down --store /scratch
   hearth down --all --discard     end everything, even if the store takes no more bytes
 
-Exit codes: 0 down, 1 no agents were up or some had died before, 2 still up.";
+Exit codes: 0 down, 1 no agents were up or bytes may be lost, 2 still up.";
 
 /// Options of `hearth down`.
 #[derive(clap::Args, Debug)]
@@ -55,12 +55,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
 fn end(set: &Set, how: How) -> u8 {
     let job = &set.file.job;
     match lock_and_end(set, how) {
-        Ok(notes) => {
-            for note in &notes {
+        Ok(ended) => {
+            for note in &ended.notes {
                 hearth_client::say!("note: {note}");
             }
             hearth_client::say!("job {job} is down");
-            u8::from(!notes.is_empty())
+            u8::from(ended.may_lack_bytes)
         }
         Err(failure) => {
             hearth_client::say!(
@@ -72,7 +72,7 @@ fn end(set: &Set, how: How) -> u8 {
     }
 }
 
-fn lock_and_end(set: &Set, how: How) -> Result<Vec<String>, Failure> {
+fn lock_and_end(set: &Set, how: How) -> Result<TakenDown, Failure> {
     let _nobody_starts_one = job::lock_store_soon(&job::base()?, &set.file.store)?;
     take_down(set, how)
 }

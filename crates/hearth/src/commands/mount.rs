@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
     leftovers::clear_dead(&base, &store)?;
     let plan = LaunchPlan {
         store,
-        spec: settings.resolve()?,
+        spec: settings.resolve(1)?,
         program: program::this()?,
         owner: SetOwner::Nobody,
         members: Members::Here,

@@ -1,12 +1,15 @@
 //! `hearth status`.
 
+mod views;
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 
 use crate::paint::table;
-use hearth_agent::{AgentStatus, DaemonStatus};
+use hearth_agent::{AgentStatus, DaemonStatus, PeerStatus};
+use hearth_client::words::span;
 use hearth_set::agent::Health;
 use hearth_set::control::{CallError, ControlRequest, Peer};
 use hearth_set::failure::{Failure, OrFail};
@@ -50,12 +53,13 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
             is_well &= show_json(&set, answers)?;
         } else {
             let gap = if index == 0 { "" } else { "\n" };
-            let (text, complaints) = describe(&set, answers);
-            print(&format!("{gap}{text}"))?;
-            is_well &= complaints.is_empty();
-            complaints
-                .iter()
-                .for_each(|line| hearth_client::say!("warning: {line}"));
+            let told = describe(&set, answers);
+            print(&format!("{gap}{}", told.text))?;
+            is_well &= told.warnings.is_empty();
+            let notes = told.notes.iter().map(|line| format!("note: {line}"));
+            let warnings = told.warnings.iter().map(|line| format!("warning: {line}"));
+            let lines = notes.chain(warnings);
+            lines.for_each(|line| hearth_client::say!("{line}"));
         }
     }
     Ok(ExitCode::from(u8::from(!is_well)))
@@ -97,16 +101,25 @@ fn complaint(answer: &Answer) -> Option<String> {
     }
 }
 
-/// The text, and what needs care.
-fn describe(set: &Set, answers: Vec<(Peer, Answer)>) -> (String, Vec<String>) {
+/// The words about a set.
+struct Told {
+    text: String,
+    /// Lines about what needs care.
+    warnings: Vec<String>,
+    /// Lines about what needed care.
+    notes: Vec<String>,
+}
+
+fn describe(set: &Set, answers: Vec<(Peer, Answer)>) -> Told {
     let file = &set.file;
     let head = ["agent", "pid", "pool", "dirty", "peers", "mount"].map(str::to_owned);
     let mut rows = vec![head.to_vec()];
-    let mut complaints = Vec::new();
+    let (mut warnings, mut notes) = (Vec::new(), Vec::new());
     for (peer, answer) in &answers {
-        complaints.extend(complaint(answer));
+        warnings.extend(complaint(answer));
         if let Ok(value) = answer {
-            complaints.extend(care(peer, value));
+            warnings.extend(care(peer, value));
+            notes.extend(past(peer, value));
             rows.push(row(peer, value));
         }
     }
@@ -115,22 +128,31 @@ fn describe(set: &Set, answers: Vec<(Peer, Answer)>) -> (String, Vec<String>) {
         "policy {}, semantics {}, pages of {}",
         file.spec.policy, file.spec.semantics, file.spec.page_size
     );
+    let views = views::describe(&statuses(&answers));
     let bank = describe_bank(&answers);
     let tiers = describe_tiers(&answers);
     let promises = describe_promises(&answers);
-    (
-        format!("{store}, {spec}\n{}{bank}{tiers}{promises}", table(&rows)),
-        complaints,
-    )
+    Told {
+        text: format!(
+            "{store}, {spec}\n{}{views}{bank}{tiers}{promises}",
+            table(&rows)
+        ),
+        warnings,
+        notes,
+    }
+}
+
+/// The statuses of the agents that answer.
+fn statuses(answers: &[(Peer, Answer)]) -> Vec<AgentStatus> {
+    let answers = answers
+        .iter()
+        .filter_map(|(_, answer)| answer.as_ref().ok());
+    answers.map(|value| read(value).1).collect()
 }
 
 /// The daemons, each with what all agents of this machine saw of it; nothing without a bank.
 fn describe_bank(answers: &[(Peer, Answer)]) -> String {
-    let agents: Vec<AgentStatus> = answers
-        .iter()
-        .filter_map(|(_, answer)| answer.as_ref().ok())
-        .map(|value| read(value).1)
-        .collect();
+    let agents = statuses(answers);
     let Some(daemons) = agents
         .first()
         .map(|agent| agent.bank.len())
@@ -181,10 +203,8 @@ fn describe_tiers(answers: &[(Peer, Answer)]) -> String {
 
 /// Open files of which something else is promised than `posix`, each once; nothing if there are none.
 fn describe_promises(answers: &[(Peer, Answer)]) -> String {
-    let nodes = answers
-        .iter()
-        .filter_map(|(_, answer)| answer.as_ref().ok());
-    let promises = nodes.flat_map(|value| read(value).1.promises);
+    let nodes = statuses(answers).into_iter();
+    let promises = nodes.flat_map(|node| node.promises);
     let files: BTreeMap<String, String> = promises
         .map(|promise| (promise.file, promise.semantics))
         .collect();
@@ -258,7 +278,10 @@ fn care(peer: &Peer, value: &Value) -> Vec<String> {
         let gone = format!("agent {other} is gone: ");
         node.alarms.iter().any(|alarm| alarm.starts_with(&gone))
     };
-    let down = node.peers.iter().filter(|other| !other.up);
+    // Those that go on without it need nothing of one that left.
+    let is_spared = |other: &PeerStatus| other.left && node.view.is_some();
+    let is_missed = |other: &&PeerStatus| !(other.up || is_spared(other));
+    let down = node.peers.iter().filter(is_missed);
     let down = down.filter(|other| !is_told(other.node)).map(|other| {
         let why = other.why.as_deref().unwrap_or("nobody knows why");
         format!("{peer} has lost agent {}: {why}", other.node)
@@ -274,6 +297,16 @@ fn care(peer: &Peer, value: &Value) -> Vec<String> {
         )
     });
     down.chain(alarms).chain(lost).chain(risks).collect()
+}
+
+/// Alarms that are over.
+fn past(peer: &Peer, value: &Value) -> Vec<String> {
+    let past = read(value).1.past_alarms.into_iter();
+    let told = past.map(|alarm| {
+        let over = span(alarm.over_s);
+        format!("{peer}: over for {over}: {}", alarm.text)
+    });
+    told.collect()
 }
 
 #[cfg(test)]
@@ -301,6 +334,26 @@ mod tests {
         let told = warnings(&["agent 0 is gone: it went"]);
         assert_eq!(told.len(), 1, "{told:?}");
         assert!(told[0].ends_with(": agent 0 is gone: it went"), "{told:?}");
+    }
+
+    #[test]
+    fn an_agent_that_left_needs_no_care_where_the_others_go_on() {
+        let peer = Peer {
+            node: 1,
+            process: None,
+            socket: "control".into(),
+        };
+        let told = |view: Value| {
+            let peers = json!([{ "node": 0, "up": false, "left": true }]);
+            let node = json!({ "peers": peers, "view": view });
+            let health = Health {
+                node,
+                ..Health::default()
+            };
+            care(&peer, &json!(health)).len()
+        };
+        assert_eq!(told(json!({ "number": 2, "members": [1] })), 0);
+        assert_eq!(told(Value::Null), 1);
     }
 
     #[test]

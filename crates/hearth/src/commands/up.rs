@@ -80,8 +80,12 @@ struct HostArgs {
 
 /// Starts a set that stays.
 pub(crate) fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let spec = settings(args)?.resolve()?;
     let members = args.hosts.members()?;
+    let hosts = match &members {
+        Members::Here => 1,
+        Members::Hosts { members, .. } => members.len(),
+    };
+    let spec = settings(args)?.resolve(hosts)?;
     let store = match (&spec.store_at, &members) {
         (Some(at), Members::Hosts { node, .. }) if !at.has(*node) => {
             place::store_elsewhere(&args.store)?
@@ -141,6 +145,7 @@ impl HostArgs {
             members,
             node,
             secret,
+            secret_file: file.clone(),
         })
     }
 }
@@ -228,8 +233,13 @@ fn check_alone(base: &Path, plan: &LaunchPlan) -> Result<(), Failure> {
         return Ok(());
     }
     let store = plan.store.display();
-    Err(Failure::new(format!("agents are up for `{store}` already"))
-        .cause(format!("job {}", other.file.job))
+    let up = Failure::new(format!("agents are up for `{store}` already"))
+        .cause(format!("job {}", other.file.job));
+    // A set that is up has settled what was left open.
+    let asked = plan.spec.clone().settled(other.file.members.len())?;
+    let differences = other.file.spec.differences(&asked).into_iter();
+    Err(differences
+        .fold(up, Failure::cause)
         .hint(format!("hearth down --job {}", other.file.job)))
 }
 

@@ -65,6 +65,7 @@ impl Set {
                     job_dir: dir.path().to_owned(),
                     ranges: hearth_agent::Ranges::default(),
                     join_span: Duration::from_secs(120),
+                    waits: hearth_agent::WaitWords::default(),
                     bank: None,
                     tier: None,
                     synced: hearth_agent::Synced::Store,

@@ -372,6 +372,7 @@ mod tests {
                 view: Some(ViewStatus {
                     number: 7,
                     members: vec![0, 2],
+                    ..ViewStatus::default()
                 }),
                 ..AgentStatus::default()
             },

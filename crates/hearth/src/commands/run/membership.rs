@@ -119,7 +119,7 @@ fn start(
     let plan = LaunchPlan {
         program: program::this()?,
         store: store.to_owned(),
-        spec: settings.resolve()?,
+        spec: settings.resolve(1)?,
         owner: SetOwner::this_command()?,
         members: Members::Here,
         trace: trace.map(Path::to_owned),
@@ -154,7 +154,8 @@ fn cannot_use(job: &str) -> Failure {
 /// Fails if a set that is up has other settings than those that are asked for.
 pub(crate) fn check_settings(set: &Set, settings: &Settings) -> Result<(), Failure> {
     let job = &set.file.job;
-    match settings.asked().conflict(&set.file.spec) {
+    let heeded = settings.clone().heeded_on(set.file.members.len());
+    match heeded.asked().conflict(&set.file.spec) {
         Some(conflict) => Err(cannot_use(job).cause(conflict).hint(format!(
             "leave the option or variable out, or first: hearth down --job {job}"
         ))),
@@ -174,9 +175,10 @@ fn end(set: &Set) -> Result<(), Failure> {
         return Ok(());
     };
     match take_down(&set, gently) {
-        Ok(notes) if notes.is_empty() => Ok(()),
-        Ok(notes) => {
-            Err(Failure::new("some of the command's bytes may be lost").cause(notes.join("; ")))
+        Ok(ended) if ended.notes.is_empty() => Ok(()),
+        Ok(ended) => {
+            let causes = ended.notes.join("; ");
+            Err(Failure::new("some of the command's bytes may be lost").cause(causes))
         }
         Err(failure) => {
             take_down(&set, How::AT_ONCE)?;
