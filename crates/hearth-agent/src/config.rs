@@ -9,6 +9,7 @@ use hearth_proto::{
 };
 use std::fmt;
 use std::net::SocketAddr;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -80,6 +81,9 @@ pub struct AgentSettings {
     pub balance: bool,
     /// The party that says which agents are members.
     pub membership: MembershipRule,
+    /// A timer that rings soon after this agent's lease is over, unless that is renewed: others may go on without it then, and
+    /// pages that the operating system keeps of its mount may be old.
+    pub lease_alarm: Option<Arc<OwnedFd>>,
 }
 
 /// Hears in words what a start waits for, if anybody does.

@@ -33,6 +33,7 @@ use hearth_views::raft::{Embedded, EmbeddedConfig, EmbeddedError, VOTERS_MAX};
 pub(crate) use joining::{Beginning, Newest};
 use lease::Lease;
 use spans::Spans;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -102,6 +103,8 @@ pub(crate) struct Views {
     wire: Arc<Wire>,
     spans: Spans,
     lease: Lease,
+    /// Rings soon after the lease is over.
+    alarm: Option<Arc<OwnedFd>>,
     call_off: CallOff,
     suspects: Mutex<Suspects>,
     leaves: AtomicBool,
@@ -127,6 +130,7 @@ impl Views {
         };
         let wire = Arc::new(Wire::new(core));
         let spans = Spans { lease };
+        let alarm = config.lease_alarm.clone();
         let config = EmbeddedConfig {
             me,
             voters,
@@ -142,6 +146,7 @@ impl Views {
             wire,
             spans,
             lease: Lease::default(),
+            alarm,
             call_off: CallOff::default(),
             suspects: Mutex::default(),
             leaves: AtomicBool::new(false),

@@ -63,6 +63,7 @@ fn set(nodes: u32, change: impl Fn(&mut AgentSettings)) -> Set {
                 replicas: hearth_agent::Replicas::None,
                 balance: true,
                 membership: hearth_agent::MembershipRule::Static,
+                lease_alarm: None,
             };
             change(&mut config);
             thread::spawn(move || Agent::start(config, listener).expect("an agent"))

@@ -8,6 +8,7 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use hearth_shm::Records;
+use rustix::io::Errno;
 
 pub(crate) use fact::{Fact, Family, Lock, Opened, Tried};
 pub(crate) use known::{Known, KnownHandle, KnownNode};
@@ -16,6 +17,10 @@ pub(crate) use known::{Known, KnownHandle, KnownNode};
 mod fact;
 #[path = "ledger/known.rs"]
 mod known;
+
+const NOTIFY_INVAL_INODE: u32 = 2;
+/// A head of 16 bytes, a node, where its pages begin, and how many bytes: 0 is all.
+const DROP_BYTES: u32 = 40;
 
 /// The device by which a mount is served.
 const DEVICE: &[u8] = b"/dev/fuse";
@@ -56,6 +61,21 @@ impl Ledger {
         Ok(numbers)
     }
 
+    /// Has the operating system drop all pages that it keeps of the mount, those of open files first. Waits for whoever
+    /// serves it if pages are being read, or have to be written back.
+    pub fn drop_pages(&self, device: BorrowedFd<'_>) -> io::Result<()> {
+        let known = self.known()?;
+        let open = known.handles.values().map(|handle| handle.opened.node);
+        for node in open.chain(known.nodes.keys().copied()) {
+            match rustix::io::write(device, &drop_order(node)) {
+                // It has forgotten that one.
+                Ok(_) | Err(Errno::NOENT) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
     /// Writes a fact down.
     pub(crate) fn note(&self, fact: Fact<'_>) {
         self.note_if(fact, || true);
@@ -75,6 +95,15 @@ impl Ledger {
     pub(crate) fn known(&self) -> io::Result<Known> {
         Ok(Known::read(&self.records.read()?))
     }
+}
+
+/// The message by which the operating system drops all pages of a node.
+fn drop_order(node: u64) -> [u8; DROP_BYTES as usize] {
+    let head = [DROP_BYTES, NOTIFY_INVAL_INODE].map(u32::to_ne_bytes);
+    let mut order = [0; DROP_BYTES as usize];
+    order[..8].copy_from_slice(head.as_flattened());
+    order[16..24].copy_from_slice(&node.to_ne_bytes());
+    order
 }
 
 /// The descriptors of this process that are of the device, or clones of it.

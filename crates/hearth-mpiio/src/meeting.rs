@@ -193,6 +193,7 @@ fn build(
         replicas: hearth_agent::Replicas::None,
         balance: true,
         membership: hearth_agent::MembershipRule::Static,
+        lease_alarm: None,
     };
     let agents = JobAgents::asleep(config, endpoint)
         .inspect_err(|error| say(&format_args!("cannot start a thread: {error}")))

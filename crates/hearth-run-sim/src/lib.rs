@@ -28,7 +28,7 @@ extern crate self as rustix;
 
 pub use memory::memcpy;
 pub use real_libc::{c_int, c_void, iovec, madvise, off_t, preadv, pwritev};
-pub use real_rustix::{event, fs, io, mm};
+pub use real_rustix::{event, fs, io, mm, time};
 
 #[path = "../../hearth-shm/src/counts.rs"]
 mod counts;

@@ -34,11 +34,12 @@ impl Node {
         config: &NodeConfig,
         secret: Secret,
         root: Option<OwnedFd>,
-        (endpoint, waits): (Endpoint, WaitWords),
+        (endpoint, waits, lease_alarm): (Endpoint, WaitWords, Option<OwnedFd>),
     ) -> Result<Node, Failure> {
         let secret_file = config.secret_file.clone();
         let config = AgentSettings {
             waits,
+            lease_alarm: lease_alarm.map(Arc::new),
             ..translate(config, secret)?
         };
         let what = format!("cannot start agent {}", config.node);
@@ -224,6 +225,7 @@ fn translate(config: &NodeConfig, secret: Secret) -> Result<AgentSettings, Failu
         },
         replicas: spec.replicas,
         balance: spec.balance == Balance::On,
+        lease_alarm: None,
         membership: match spec.membership {
             // Settled where a set is started, which knows the hosts.
             MembershipChoice::Auto | MembershipChoice::Static => {

@@ -362,7 +362,7 @@ fn programs_go_on_when_their_agent_is_killed() {
     }
 }
 
-/// Whoever starts the agent of a host again may come before or after its warden.
+/// A command that starts the agent of a host again may come before its warden, or after it.
 #[test]
 fn an_agent_that_is_up_already_is_not_started_twice() {
     if skipped("an_agent_that_is_up_already_is_not_started_twice", &[]) {

@@ -5,12 +5,17 @@ use super::clock::BootClock;
 use crate::core::Core;
 use hearth_views::lease::{LocalClock, LocalSpan};
 use hearth_views::log::{LogError, Patience, ViewLog};
+use rustix::time::{Itimerspec, TimerfdTimerFlags, Timespec, timerfd_settime};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Pause after a renewal that was not granted.
 const AGAIN_SPAN: Duration = Duration::from_millis(50);
+
+/// Reads that were begun under a lease have been answered so soon after its end. Nobody has written by then: a fence comes
+/// before that.
+const ALARM_SPAN: Duration = Duration::from_millis(300);
 
 /// When the lease ends, by the clock of [`BootClock`].
 #[derive(Default)]
@@ -81,6 +86,7 @@ impl Views {
                     let until = before.plus(terms.held()).0;
                     self.lease.renew(until);
                     core.leased_until(until);
+                    self.ring_after(until);
                     between
                 }
                 // It holds what it had until that runs out.
@@ -90,6 +96,24 @@ impl Views {
                 Err(_) => AGAIN_SPAN,
             };
             self.rest(pause);
+        }
+    }
+
+    /// Sets the alarm for the end of a lease.
+    fn ring_after(&self, until: u64) {
+        let Some(alarm) = &self.alarm else {
+            return;
+        };
+        let at = Duration::from_nanos(until) + ALARM_SPAN;
+        let at = Itimerspec {
+            it_interval: Timespec::default(),
+            it_value: Timespec {
+                tv_sec: at.as_secs().cast_signed(),
+                tv_nsec: at.subsec_nanos().into(),
+            },
+        };
+        if let Err(error) = timerfd_settime(alarm, TimerfdTimerFlags::ABSTIME, &at) {
+            log::warn!("nobody hears when this agent's lease is over: {error}");
         }
     }
 

@@ -62,6 +62,7 @@ pub(crate) fn agents(
                 replicas: hearth_agent::Replicas::None,
                 balance: false,
                 membership: hearth_agent::MembershipRule::Static,
+                lease_alarm: None,
             };
             thread::spawn(move || {
                 // The agent's threads inherit the place.

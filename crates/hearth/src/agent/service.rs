@@ -65,7 +65,12 @@ impl Service {
         let root = gateway::reach(&config.node)?;
         let endpoint = Endpoint::from_fd(config.node.spec.transport.of_nodes()?, peers);
         let called = node_name()?;
-        let node = Node::start(&config.node, secret, root, (endpoint, waits))?;
+        let node = Node::start(
+            &config.node,
+            secret,
+            root,
+            (endpoint, waits, warden.lease_alarm()),
+        )?;
         node.call(called);
         Ok(Service {
             node,

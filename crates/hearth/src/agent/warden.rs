@@ -24,6 +24,7 @@ use std::sync::Arc;
 use hearth_fuse::Ledger;
 use hearth_set::control::Ids;
 use hearth_set::process::Process;
+use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
 use serde::{Deserialize, Serialize};
 
 use self::guard::Guard;
@@ -118,9 +119,16 @@ pub(super) struct Taken {
     pub(super) namespaces: Vec<OwnedFd>,
 }
 
-/// An agent's way to its warden. It is never closed: the next agent has it, too.
+/// An agent's part of its warden. Nothing of it is ever closed: the next agent has it, too.
 #[derive(Clone, Copy)]
-pub(super) struct Warden(Option<&'static Line>);
+pub(super) struct Warden(Option<&'static Ways>);
+
+/// The ways by which a warden hears of its agent.
+struct Ways {
+    line: Line,
+    /// Rings soon after the agent's lease is over.
+    lease_alarm: OwnedFd,
+}
 
 /// The way in which an agent begins.
 pub(super) enum Beginning {
@@ -143,14 +151,14 @@ pub(super) struct Again {
 /// Starts the warden. Returns in the agent, and again in each that takes its place.
 pub(super) fn start(config: &Path, inherited: Inherited) -> (Warden, Beginning) {
     match try_start(config) {
-        Ok((line, None, warden)) => {
+        Ok((ways, None, warden)) => {
             let warden = Process::of(warden);
-            (Warden(Some(line)), Beginning::First(inherited, warden))
+            (Warden(Some(ways)), Beginning::First(inherited, warden))
         }
-        Ok((line, Some(again), _)) => {
+        Ok((ways, Some(again), _)) => {
             // These numbers are of the agent that is dead.
             std::mem::forget(inherited);
-            (Warden(Some(line)), Beginning::Again(again))
+            (Warden(Some(ways)), Beginning::Again(again))
         }
         Err(error) => {
             log::warn!("no other agent can take the place of this one when it dies: {error}");
@@ -159,9 +167,12 @@ pub(super) fn start(config: &Path, inherited: Inherited) -> (Warden, Beginning) 
     }
 }
 
-fn try_start(config: &Path) -> io::Result<(&'static Line, Option<Again>, u32)> {
-    let (ours, its) = Line::pair()?;
-    let ours: &'static Line = Box::leak(Box::new(ours));
+fn try_start(config: &Path) -> io::Result<(&'static Ways, Option<Again>, u32)> {
+    let (line, its) = Line::pair()?;
+    let clock = TimerfdClockId::Boottime;
+    let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+    let lease_alarm = timerfd_create(clock, flags)?;
+    let ours: &'static Ways = Box::leak(Box::new(Ways { line, lease_alarm }));
     let guard = Guard::of_this_process(config, its, ours)?;
     match os::split()? {
         Half::Old(warden) => {
@@ -199,9 +210,14 @@ impl Warden {
         self.say(&Word::Ends);
     }
 
+    /// The timer that wakes the warden soon after the lease is over.
+    pub(super) fn lease_alarm(&self) -> Option<OwnedFd> {
+        self.0.and_then(|ways| ways.lease_alarm.try_clone().ok())
+    }
+
     fn say(&self, word: &Word) {
-        if let Some(line) = &self.0
-            && let Err(error) = line.say(word)
+        if let Some(ways) = &self.0
+            && let Err(error) = ways.line.say(word)
         {
             log::warn!("this agent's warden is gone: {error}");
         }

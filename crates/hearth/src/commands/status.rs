@@ -341,6 +341,7 @@ mod tests {
         let peer = Peer {
             node: 1,
             process: None,
+            warden: None,
             socket: "control".into(),
         };
         let told = |view: Value| {

@@ -72,6 +72,7 @@ impl Set {
                     replicas: hearth_agent::Replicas::None,
                     balance: true,
                     membership: hearth_agent::MembershipRule::Static,
+                    lease_alarm: None,
                 };
                 change(&mut config);
                 std::thread::spawn(move || Agent::start(config, listener).expect("an agent"))

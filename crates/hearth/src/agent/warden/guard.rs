@@ -22,7 +22,7 @@ use rustix::process::{
 };
 use rustix::thread::set_name;
 
-use super::{Again, Held, Line, Run, Word};
+use super::{Again, Held, Line, Run, Ways, Word};
 use crate::os::{self, Half};
 
 /// How often the warden looks whether its agent's first thread is dead. Others may wait for what never comes.
@@ -47,8 +47,12 @@ pub(super) struct Guard {
     /// Another agent takes the place of a dead one.
     revives: bool,
     line: Line,
-    /// The agent's end of the line.
-    far: RawFd,
+    /// The agent's ends of line and alarm.
+    far: [RawFd; 2],
+    /// Rings soon after the agent's lease is over.
+    lease_alarm: OwnedFd,
+    /// Drops pages of the mount.
+    dropper: Option<Pid>,
     agent: OwnedFd,
     number: Pid,
     /// It is ready.
@@ -73,7 +77,7 @@ enum Death {
 
 impl Guard {
     /// Made by an agent, which then splits.
-    pub(super) fn of_this_process(config: &Path, line: Line, far: &Line) -> io::Result<Guard> {
+    pub(super) fn of_this_process(config: &Path, line: Line, far: &Ways) -> io::Result<Guard> {
         let number = getpid();
         let told =
             AgentConfig::read(config).map_err(|failure| io::Error::other(failure.in_a_line()))?;
@@ -88,7 +92,9 @@ impl Guard {
             owner,
             revives: told.node.spec.membership == MembershipChoice::Embedded,
             line,
-            far: far.number(),
+            far: [far.line.number(), far.lease_alarm.as_raw_fd()],
+            lease_alarm: far.lease_alarm.try_clone()?,
+            dropper: None,
             agent: pidfd_open(number, PidfdFlags::empty())?,
             number,
             is_ready: false,
@@ -142,9 +148,10 @@ impl Guard {
     fn await_death(&mut self) -> Death {
         let mut looks = 0;
         loop {
-            let (line, agent) = (self.line.as_fd(), self.agent.as_fd());
+            let own = [&self.agent, &self.lease_alarm].map(AsFd::as_fd);
             let owner = self.owner.as_ref().map(AsFd::as_fd);
-            let fds: Vec<BorrowedFd<'_>> = [line, agent].into_iter().chain(owner).collect();
+            let all = [self.line.as_fd()].into_iter().chain(own).chain(owner);
+            let fds: Vec<BorrowedFd<'_>> = all.collect();
             let mut polled: Vec<PollFd<'_>> = fds
                 .iter()
                 .map(|fd| PollFd::from_borrowed_fd(*fd, PollFlags::IN))
@@ -152,7 +159,7 @@ impl Guard {
             // It fails if a signal comes, which ends the warden unless it is ignored.
             let _ = poll(&mut polled, Some(&timespec(LOOK_SPAN)));
             let is_ready = |at: usize| polled.get(at).is_some_and(|fd| !fd.revents().is_empty());
-            let (is_whole, is_orphan) = (is_ready(1), is_ready(2));
+            let (is_whole, has_lapsed, is_orphan) = (is_ready(1), is_ready(2), is_ready(3));
             while let Some(word) = self.line.hear() {
                 self.hear(word);
             }
@@ -160,6 +167,9 @@ impl Guard {
                 self.owner = None;
                 // It is dead otherwise, which shows.
                 let _ = pidfd_send_signal(&self.agent, Signal::TERM);
+            }
+            if has_lapsed {
+                self.drop_pages();
             }
             if is_whole {
                 return Death::Whole;
@@ -206,6 +216,34 @@ impl Guard {
         self.crashes > CRASHES_MAX
     }
 
+    /// The agent's lease is over: others may write by now, and it does not hear of that. Pages that the operating system keeps
+    /// of its mount go, in a process of its own: one that is being read waits for the agent.
+    fn drop_pages(&mut self) {
+        // It rings again after another lease.
+        let _ = rustix::io::read(&self.lease_alarm, &mut [0; 8][..]);
+        if let Some(dropper) = self.dropper {
+            match waitpid(Some(dropper), WaitOptions::NOHANG) {
+                Ok(None) => return,
+                Ok(Some(_)) | Err(_) => self.dropper = None,
+            }
+        }
+        let Some(held) = &self.held else {
+            return;
+        };
+        log::warn!("the agent's lease is over: pages of its mount are dropped");
+        let ledger = held.ledger;
+        match os::split() {
+            Ok(Half::Old(dropper)) => self.dropper = Some(dropper),
+            Ok(Half::New) => {
+                if let Err(error) = drop_all_pages(ledger) {
+                    log::error!("programs may read old bytes: {error}");
+                }
+                leave();
+            }
+            Err(error) => log::error!("programs may read old bytes: {error}"),
+        }
+    }
+
     fn watch(&mut self, number: Pid) {
         // The last one was this process's child, or another's.
         let _ = waitpid(Some(self.number), WaitOptions::NOHANG);
@@ -232,10 +270,12 @@ impl Guard {
     }
 
     fn kept(&self) -> BTreeSet<RawFd> {
-        let own = [self.line.number(), self.far, self.agent.as_raw_fd()];
+        let alarm = self.lease_alarm.as_raw_fd();
+        let own = [self.line.number(), self.agent.as_raw_fd(), alarm];
+        let own = own.into_iter().chain(self.far);
         let owner = self.owner.iter().map(AsRawFd::as_raw_fd);
         let end = self.end.iter().map(AsRawFd::as_raw_fd);
-        let mut kept: BTreeSet<RawFd> = own.into_iter().chain(owner).chain(end).collect();
+        let mut kept: BTreeSet<RawFd> = own.chain(owner).chain(end).collect();
         if let Some(held) = &self.held {
             kept.insert(held.ledger);
             kept.extend(&held.namespaces);
@@ -251,18 +291,30 @@ impl Guard {
     }
 
     /// Ends this process, and with it what programs wait for in a mount that nobody serves.
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "nothing here is to be brought in order, and nothing here may be dropped: descriptors are not its own"
-    )]
     fn end(&self) -> ! {
         if let (Some(end), false) = (&self.end, self.ends)
             && let Err(error) = abort(end)
         {
             log::error!("cannot end a mount: {error}");
         }
-        std::process::exit(0);
+        leave();
     }
+}
+
+fn drop_all_pages(ledger: RawFd) -> io::Result<()> {
+    let device = devices()?.into_iter().next();
+    let device = os::copy_of(device.ok_or(io::ErrorKind::NotFound)?)?;
+    let ledger = Ledger::from_fd(os::copy_of(ledger)?)?;
+    ledger.drop_pages(device.as_fd())
+}
+
+/// Ends this process.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "nothing here is to be brought in order, and nothing here may be dropped: descriptors are not its own"
+)]
+fn leave() -> ! {
+    std::process::exit(0);
 }
 
 /// Descriptors of the table that stand for a mount's device, the first one first.
