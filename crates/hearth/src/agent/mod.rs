@@ -47,7 +47,7 @@ pub(crate) fn run(config: &Path) -> Result<ExitCode, Failure> {
     let (warden, beginning) = warden::start(config, inherited);
     match beginning {
         Beginning::First(inherited, process) => {
-            begin(config, inherited, (warden, process))?.to_the_end()
+            begin(config, inherited, (warden, process))?.serve_to_the_end()
         }
         Beginning::Again(again) => begin_again(config.to_owned(), again, warden),
     }
@@ -74,7 +74,7 @@ fn begin(
 
 /// In the place of an agent that is dead. On another thread, as the library does not know this process's first one.
 fn begin_again(config: PathBuf, again: Again, warden: Warden) -> Result<ExitCode, Failure> {
-    let life = move || take_place(&config, again, warden)?.to_the_end();
+    let life = move || take_place(&config, again, warden)?.serve_to_the_end();
     let thread = thread::Builder::new().name("agent".to_owned()).spawn(life);
     let thread = thread.or_fail(|| "cannot start a thread".to_owned())?;
     let ended = thread.join();
@@ -198,7 +198,7 @@ impl Running {
     }
 
     /// Serves, and ends in order.
-    fn to_the_end(self) -> Result<ExitCode, Failure> {
+    fn serve_to_the_end(self) -> Result<ExitCode, Failure> {
         log::info!("ready");
         let why = self.serve()?;
         log::info!("ending: {why}");

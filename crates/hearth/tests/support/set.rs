@@ -4,7 +4,7 @@ use hearth_agent::net::Secret;
 use hearth_agent::store::StoreSpec;
 use hearth_agent::{Agent, AgentSettings, Allocation, CloseRule, Policy, Semantics};
 use hearth_fuse::{Ledger, Mount, MountOptions, WhenBusy};
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,6 +29,41 @@ pub(crate) fn skipped(test: &str) -> bool {
     fuse.is_err()
 }
 
+/// The settings of one agent over `dir/store`.
+fn settings(node: u32, members: Vec<SocketAddr>, dir: &Path) -> AgentSettings {
+    AgentSettings {
+        node,
+        incarnation: 1,
+        succeeds: None,
+        members,
+        secret: Secret::new([9; 32]),
+        job: "test".to_owned(),
+        store_root: dir.join("store"),
+        store: StoreSpec::Posix,
+        policy: Policy::Home,
+        semantics: Semantics::Posix,
+        rules: Vec::new(),
+        allocation: Allocation::Slot,
+        close: CloseRule::Flushed,
+        page_bytes: 4096,
+        chunk_bytes: 4 * 4096,
+        pool_bytes: 16 << 20,
+        flush_age: Duration::from_millis(300),
+        kernel_cache: false,
+        job_dir: dir.to_owned(),
+        ranges: hearth_agent::Ranges::default(),
+        join_span: Duration::from_secs(120),
+        waits: hearth_agent::WaitWords::default(),
+        bank: None,
+        tier: None,
+        synced: hearth_agent::Synced::Store,
+        replicas: hearth_agent::Replicas::None,
+        balance: true,
+        membership: hearth_agent::MembershipRule::Static,
+        lease_alarm: None,
+    }
+}
+
 impl Set {
     /// Starts `nodes` agents with a mount each; `change` may alter the settings.
     pub(crate) fn start(nodes: u32, change: impl Fn(&mut AgentSettings)) -> Set {
@@ -43,37 +78,7 @@ impl Set {
         let starts: Vec<_> = (0..)
             .zip(listeners)
             .map(|(node, listener)| {
-                let mut config = AgentSettings {
-                    node,
-                    incarnation: 1,
-                    succeeds: None,
-                    members: members.clone(),
-                    secret: Secret::new([9; 32]),
-                    job: "test".to_owned(),
-                    store_root: store.clone(),
-                    store: StoreSpec::Posix,
-                    policy: Policy::Home,
-                    semantics: Semantics::Posix,
-                    rules: Vec::new(),
-                    allocation: Allocation::Slot,
-                    close: CloseRule::Flushed,
-                    page_bytes: 4096,
-                    chunk_bytes: 4 * 4096,
-                    pool_bytes: 16 << 20,
-                    flush_age: Duration::from_millis(300),
-                    kernel_cache: false,
-                    job_dir: dir.path().to_owned(),
-                    ranges: hearth_agent::Ranges::default(),
-                    join_span: Duration::from_secs(120),
-                    waits: hearth_agent::WaitWords::default(),
-                    bank: None,
-                    tier: None,
-                    synced: hearth_agent::Synced::Store,
-                    replicas: hearth_agent::Replicas::None,
-                    balance: true,
-                    membership: hearth_agent::MembershipRule::Static,
-                    lease_alarm: None,
-                };
+                let mut config = settings(node, members.clone(), dir.path());
                 change(&mut config);
                 std::thread::spawn(move || Agent::start(config, listener).expect("an agent"))
             })
