@@ -9,8 +9,8 @@ use crate::failure::Failure;
 use crate::options::SetSpec;
 use crate::size::HumanDuration;
 
-/// Hosts of which a majority is left when one is gone.
-const HOSTS_MIN: usize = 3;
+/// Agents of which a majority is left when one is gone.
+const AGENTS_MIN: usize = 3;
 
 /// The way to tell which agents are members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -53,16 +53,16 @@ impl MembershipChoice {
 }
 
 impl SetSpec {
-    /// The same with what `auto` is, for a set of so many hosts.
-    pub(crate) fn settled(self, hosts: usize) -> Result<SetSpec, Failure> {
-        let may_go_on = hosts >= HOSTS_MIN && self.may_have_leases();
+    /// The same with what `auto` is, for a set of so many agents.
+    pub(crate) fn settled(self, agents: usize) -> Result<SetSpec, Failure> {
+        let may_go_on = agents >= AGENTS_MIN && self.may_have_leases();
         let membership = match self.membership {
             MembershipChoice::Auto if may_go_on => MembershipChoice::Embedded,
             MembershipChoice::Auto | MembershipChoice::Static => MembershipChoice::Static,
             MembershipChoice::Embedded => MembershipChoice::Embedded,
         };
         if membership == MembershipChoice::Static && self.lease != usual_lease() {
-            let what = "agents on fewer than three hosts have fixed members, and no leases";
+            let what = "fewer than three agents have fixed members, and no leases";
             return Err(Failure::new(what).hint("leave --lease out"));
         }
         Ok(SetSpec { membership, ..self })
@@ -101,17 +101,17 @@ mod tests {
     use super::*;
     use MembershipChoice::{Auto, Embedded, Static};
 
-    fn settled(said: MembershipChoice, policy: Policy, hosts: usize) -> MembershipChoice {
+    fn settled(said: MembershipChoice, policy: Policy, agents: usize) -> MembershipChoice {
         let spec = SetSpec {
             membership: said,
             policy,
             ..SetSpec::default()
         };
-        spec.settled(hosts).unwrap().membership
+        spec.settled(agents).unwrap().membership
     }
 
     #[test]
-    fn three_hosts_go_on_without_one_that_is_gone() {
+    fn three_agents_go_on_without_one_that_is_gone() {
         assert_eq!(settled(Auto, Policy::Home, 2), Static);
         assert_eq!(settled(Auto, Policy::Home, 3), Embedded);
         assert_eq!(settled(Auto, Policy::HintPaper, 3), Static);

@@ -161,7 +161,7 @@ pub struct SetArgs {
     /// With `embedded` the agents decide by majority, and go on without one that dies: writes wait for some seconds. One that
     /// is started again joins. Not with tiers, daemons or --store-at.
     /// `static` is the list that agents are started with. An agent that dies is missed until the set is started anew.
-    /// `auto` is `embedded` on three hosts and more where that can be, and `static` elsewhere.
+    /// `auto` is `embedded` for three agents and more where that can be, and `static` elsewhere.
     #[arg(
         long,
         value_name = "HOW",

@@ -1,4 +1,4 @@
-//! Agents that keep a log of views (`--membership embedded`): the others go on without one that dies, and no program sees
+//! Three agents on one machine keep a log of views: the others go on without one that dies, and no program sees
 //! an error of it.
 
 #![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
@@ -20,7 +20,7 @@ cat g* f* | wc -l";
 
 fn up(fixture: &Fixture, policy: &str, options: &[&str]) -> Output {
     let mut up = fixture.hearth(&["up", "--agents", "3", "--policy", policy]);
-    up.args(["--membership", "embedded"]).args(options);
+    up.args(options);
     finish(up.arg("--store").arg(fixture.store()))
 }
 
@@ -63,7 +63,7 @@ fn what_does_not_go_from_view_to_view_is_refused() {
     let tier = fixture.dir("tier");
     let tier = tier.to_str().expect("a plain path");
     for options in [&["--tier", tier][..], &["--store-at", "0"]] {
-        let output = up(&fixture, "local", options);
+        let output = up(&fixture, "local", &[options, &["--membership", "embedded"]].concat());
         assert_eq!(output.status.code(), Some(2), "{options:?}");
         let words = text(&output.stderr);
         assert!(words.contains("leave --membership out"), "{words}");
