@@ -1,6 +1,6 @@
 //! Worlds in which views follow each other: members join, leave and die, and every promise holds across that.
 
-use hearth_proto::Policy;
+use hearth_proto::{Policy, Replicas};
 use hearth_sim::{Faults, Plan, Trouble, run};
 
 /// Policies whose members may change.
@@ -55,6 +55,14 @@ fn members_come_and_go_in_order_and_nobody_notices() {
 fn members_die_and_what_was_confirmed_is_there() {
     let faults = all_hold(32_000_000, Plan::viewed_with_deaths);
     assert!(faults.views > 1000 && faults.crashed > 300, "{faults:?}");
+}
+
+#[test]
+fn replicas_go_from_view_to_view() {
+    let replicated = |plan: Plan| plan.replicated(Replicas::Sync(1)).viewed_with_deaths();
+    let worlds = [20_001_083, 20_001_780, 20_005_632, 20_012_262];
+    let worlds = worlds.into_iter().chain(35_000_000..35_000_000 + WORLDS);
+    worlds.for_each(|seed| _ = holds((Policy::Local, seed), replicated));
 }
 
 /// A member hears of the next view before it has begun the last: others began that, and wait for what they asked of it.
