@@ -181,6 +181,9 @@ impl World {
         };
         self.hosts[at] = Host::new(Node::new(config));
         self.hosts[at].paused = Time(0);
+        // The new life hears of no view without it.
+        let is_old = |event: &Event| matches!(event, Event::Viewed { node, .. } if *node == at);
+        self.queue.retain(|_, event| !is_old(event));
         self.views.told.remove(&spare);
         self.views.members.push(spare);
         self.views.members.sort_unstable();
