@@ -413,7 +413,12 @@ fn behind_tier(
     };
     let path = tier.dir.clone();
     let opened = Tier::open(tier, bare, files.root().as_fd());
-    let tier = opened.map_err(|source| StartError::Tier { path, source })?;
+    let recovered = opened.and_then(|tier| match config.has_views() {
+        // The others may be at work: the kernel says when (VIEW-5).
+        true => Ok(tier),
+        false => tier.recover(files.root().as_fd()).map(|()| tier),
+    });
+    let tier = recovered.map_err(|source| StartError::Tier { path, source })?;
     Ok((Arc::clone(&tier) as Arc<dyn Store>, Some(tier)))
 }
 

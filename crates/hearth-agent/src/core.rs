@@ -382,6 +382,12 @@ impl Core {
     /// Starts the store workers, and that of the tier.
     pub(crate) fn start_workers(&self) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
         let tier = self.tier.clone().map(|tier| {
+            let core = self.this.clone();
+            tier.heed(Box::new(move || {
+                if let Some(core) = core.upgrade() {
+                    core.await_lease();
+                }
+            }));
             let named = std::thread::Builder::new().name("tier".to_owned());
             named.spawn(move || tier.work())
         });

@@ -84,15 +84,15 @@ impl SetSpec {
             return Err(Failure::new(what).hint("--lease 2s"));
         }
         if self.membership == MembershipChoice::Embedded && self.has_fixed_parts() {
-            let what = "agents that go on without one that dies have neither tiers nor daemons, and each has the store";
+            let what = "agents that go on without one that dies have no daemons, and each has the store";
             return Err(Failure::new(what).hint("leave --membership out"));
         }
         Ok(())
     }
 
-    /// Files in tiers and daemons do not go over to another view.
+    /// Entries of daemons, and a store that another agent has, do not go over to another view.
     fn has_fixed_parts(&self) -> bool {
-        self.tier.is_some() || self.bank.is_some() || self.store_at.is_some()
+        self.bank.is_some() || self.store_at.is_some()
     }
 }
 

@@ -104,6 +104,8 @@ pub(crate) enum Event {
     Decides,
     /// A view without a member that is gone is decided.
     Excludes,
+    /// What a node's earlier life left in its tier is in the store.
+    Recovered { node: usize },
     /// A node hears of a view.
     Viewed { node: usize, input: Box<Input> },
 }
@@ -370,6 +372,7 @@ impl World {
             Event::Brings { node } => self.bring(node),
             Event::Decides => self.decide_view(),
             Event::Excludes => self.exclude(),
+            Event::Recovered { node } => self.step(node, Input::Recovered),
             Event::Viewed { node, input } => self.hear_view(node, *input),
         }
     }

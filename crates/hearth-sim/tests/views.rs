@@ -1,6 +1,6 @@
 //! Worlds in which views follow each other: members join, leave and die, and every promise holds across that.
 
-use hearth_proto::{Policy, Replicas};
+use hearth_proto::{Policy, Replicas, Synced};
 use hearth_sim::{Faults, Plan, Trouble, run};
 
 /// Policies whose members may change.
@@ -37,6 +37,26 @@ fn all_hold(first: u64, viewed: impl Fn(Plan) -> Plan) -> Faults {
     faults
 }
 
+/// Runs worlds of policy `local` in which all nodes have tiers; returns the faults of all.
+fn all_hold_with_tiers(first: u64, viewed: impl Fn(Plan) -> Plan) -> Faults {
+    let synced = |seed: u64| match seed.is_multiple_of(2) {
+        true => Synced::Store,
+        false => Synced::Tier,
+    };
+    let tiered = |plan: Plan| {
+        viewed(Plan {
+            tier: true,
+            synced: synced(plan.seed),
+            ..plan
+        })
+    };
+    let mut faults = Faults::default();
+    for seed in first..first + 2 * WORLDS {
+        faults.add(&holds((Policy::Local, seed), tiered));
+    }
+    faults
+}
+
 /// Runs worlds that once failed.
 fn all_hold_with_deaths(worlds: &[(Policy, u64)]) {
     for &world in worlds {
@@ -55,6 +75,18 @@ fn members_come_and_go_in_order_and_nobody_notices() {
 fn members_die_and_what_was_confirmed_is_there() {
     let faults = all_hold(32_000_000, Plan::viewed_with_deaths);
     assert!(faults.views > 1000 && faults.crashed > 300, "{faults:?}");
+}
+
+#[test]
+fn tiers_go_from_view_to_view() {
+    let faults = all_hold_with_tiers(33_000_000, Plan::viewed);
+    assert!(faults.views > 1000, "{faults:?}");
+}
+
+#[test]
+fn tiers_of_members_that_died_come_back() {
+    let faults = all_hold_with_tiers(34_000_000, Plan::viewed_with_deaths);
+    assert!(faults.recovered > 10, "{faults:?}");
 }
 
 #[test]

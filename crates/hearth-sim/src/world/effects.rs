@@ -56,6 +56,7 @@ impl World {
             Effect::StoreSync { op, file, .. } => {
                 self.order(node, Job::by_file(op, file, What::Sync));
             }
+            Effect::Recover => self.recover(node),
             Effect::TierCut { file, from, gone } => self.hosts[node].tier.cut(file, from, gone),
             Effect::StoreTruncate { op, ticket, size } => {
                 self.store_truncate(node, op, ticket, size)?

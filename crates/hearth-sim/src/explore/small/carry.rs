@@ -74,6 +74,7 @@ impl Small {
             | Effect::Forgotten { .. }
             | Effect::Reopen { .. }
             | Effect::TierCut { .. }
+            | Effect::Recover
             | Effect::Offer { .. }
             | Effect::TakeBack { .. }
             | Effect::Refused(_) => {}
