@@ -124,9 +124,6 @@ pub enum ConfigError {
     /// Of whole files alone other nodes have copies.
     #[error("only policy `local` has replicas")]
     Replicas,
-    /// Entries of daemons do not go over to another view.
-    #[error("agents that go on without those that are gone have no daemons")]
-    Views,
     /// No majority is left of fewer when one is gone.
     #[error(
         "fewer than three agents cannot go on without one that is gone: use --membership static"
@@ -205,9 +202,6 @@ impl AgentSettings {
         if self.replicas.shards().is_some() && self.tier.is_some() {
             return Err(ConfigError::ShardsOfTier);
         }
-        if self.has_views() && self.bank.is_some() {
-            return Err(ConfigError::Views);
-        }
         if self.has_views() && self.members.len() < 3 {
             return Err(ConfigError::TooFew);
         }
@@ -236,7 +230,8 @@ impl AgentSettings {
             view: self.view_before(),
             rejoins: self.may_rejoin(),
             bank: match &self.bank {
-                Some(bank) => bank.kernel(self.may_rejoin()),
+                // In another view nobody asks for entries of an earlier life.
+                Some(bank) => bank.kernel(self.may_rejoin() && !self.has_views()),
                 None => hearth_proto::BankConfig::default(),
             },
             #[cfg(feature = "canary")]

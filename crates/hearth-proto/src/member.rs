@@ -72,7 +72,7 @@ pub struct Member {
     unwanted: Vec<Handle>,
     /// Those that it has been told to close, and has not released. Nobody else knows of them.
     unreleased: BTreeSet<Handle>,
-    /// Store operations of the kernel that are not over.
+    /// Store operations and orders to daemons that are not over: they use frames of the kernel.
     store_ops: u32,
     recovery: Recovery,
 }
@@ -222,6 +222,10 @@ impl Member {
                 out.extend(ended.map(|(ticket, reply)| Effect::Reply { ticket, reply }));
                 self.drive(now, input, out);
             }
+            Input::BankDone(..) => {
+                self.store_ops = self.store_ops.saturating_sub(1);
+                self.drive(now, input, out);
+            }
             input => self.drive(now, input, out),
         }
         loop {
@@ -343,7 +347,8 @@ impl Member {
             | Effect::StoreWrite { .. }
             | Effect::StorePieces { .. }
             | Effect::StoreSync { .. }
-            | Effect::StoreTruncate { .. } => {
+            | Effect::StoreTruncate { .. }
+            | Effect::Bank { .. } => {
                 self.store_ops += 1;
                 out.push(effect);
             }

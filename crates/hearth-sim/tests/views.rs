@@ -4,12 +4,13 @@ use hearth_proto::{Policy, Replicas, Synced};
 use hearth_sim::{Faults, Plan, Trouble, run};
 
 /// Policies whose members may change.
-const POLICIES: [Policy; 5] = [
+const POLICIES: [Policy; 6] = [
     Policy::Home,
     Policy::HomePlus,
     Policy::Hint,
     Policy::Single,
     Policy::Local,
+    Policy::Bank,
 ];
 
 /// Worlds of each policy.
@@ -87,6 +88,22 @@ fn tiers_go_from_view_to_view() {
 fn tiers_of_members_that_died_come_back() {
     let faults = all_hold_with_tiers(34_000_000, Plan::viewed_with_deaths);
     assert!(faults.recovered > 10, "{faults:?}");
+}
+
+#[test]
+fn entries_of_daemons_end_with_their_view() {
+    let looked_up = |plan: Plan| Plan {
+        bank_faults: plan.seed.is_multiple_of(2),
+        ..plan.viewed_with_deaths()
+    };
+    let mut faults = Faults::default();
+    for seed in 36_000_000..36_000_000 + 2 * WORLDS {
+        faults.add(&holds((Policy::Bank, seed), looked_up));
+    }
+    assert!(
+        faults.bank_hits > 1000 && faults.daemons > 100,
+        "{faults:?}"
+    );
 }
 
 #[test]

@@ -79,6 +79,15 @@ fn programs_with_tiers_go_on_when_another_agent_is_killed() {
 }
 
 #[test]
+fn programs_with_daemons_go_on_when_another_agent_is_killed() {
+    let test = "programs_with_daemons_go_on_when_another_agent_is_killed";
+    if skipped(test, &["memcached"]) {
+        return;
+    }
+    assert_go_on("bank", |_| Vec::new());
+}
+
+#[test]
 fn what_does_not_go_from_view_to_view_is_refused() {
     let fixture = Fixture::new();
     let options = ["--store-at", "0", "--membership", "embedded"];

@@ -1,6 +1,7 @@
 //! A new view: of all that this side knows, it keeps nothing. The store has every byte.
 
-use super::{Authority, StoreOp, Waiting};
+use super::through::Stage;
+use super::{Authority, PendingWrite, StoreOp, Waiting};
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Src};
 use crate::ids::FileId;
@@ -23,7 +24,13 @@ impl Authority {
     fn free_asks(&self, ctx: &mut Ctx<'_>) {
         let me = ctx.me();
         for file in self.files.values() {
-            let begun = file.writes.iter().map(|write| &write.ask);
+            // Of one that goes to the store by way of frames, they have been freed.
+            let has_bytes = |write: &&PendingWrite| match write.stage {
+                Stage::Calling | Stage::Held => true,
+                Stage::Storing { .. } | Stage::Updating => write.ask.aside,
+            };
+            let begun = file.writes.iter().filter(has_bytes);
+            let begun = begun.map(|write| &write.ask);
             let waiting = file.waiting.iter().filter_map(|waiting| match waiting {
                 Waiting::Write(ask) => Some(ask),
                 Waiting::Read(_) | Waiting::Flush(_) | Waiting::Peek(_) | Waiting::Hold(_) => None,

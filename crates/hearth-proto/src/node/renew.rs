@@ -75,6 +75,7 @@ impl Node {
         self.peers = Peers::without(strangers.filter(|node| !members.contains(node)));
         (self.config.view, self.config.members) = (view, members);
         self.config.offers = self.offers;
+        self.bank.renew(&self.config);
         self.with(now, out, loopback, |machines, ctx: &mut Ctx<'_>| {
             machines.client.begin(ctx, machines.authority, carried);
         });

@@ -186,6 +186,8 @@ impl World {
         // The new life hears of no view without it.
         let is_old = |event: &Event| matches!(event, Event::Viewed { node, .. } if *node == at);
         self.queue.retain(|_, event| !is_old(event));
+        self.leave_bank(at);
+        self.connect_bank(at);
         self.views.told.remove(&spare);
         self.views.members.push(spare);
         self.views.members.sort_unstable();
