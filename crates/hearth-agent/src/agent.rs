@@ -22,6 +22,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -298,10 +299,17 @@ impl Agent {
         Ok(())
     }
 
+    /// All agents of the set end: none has to go on without this one.
+    pub fn all_end(&self) {
+        self.core.all_end.store(true, Ordering::Release);
+    }
+
     /// Leaves the other agents, if the members may change: they go on at once. After the last flush, when no front end asks
     /// any more.
     pub fn leave(&self) {
-        if let Some(views) = self.core.views.get() {
+        let views = self.core.views.get();
+        let goes_on = !self.core.all_end.load(Ordering::Acquire);
+        if let Some(views) = views.filter(|_| goes_on) {
             views.leave(&self.core);
         }
     }

@@ -55,6 +55,8 @@ pub(crate) struct Core {
     pub(crate) kernel_cache: bool,
     /// The members may change.
     pub(crate) has_views: bool,
+    /// All agents of the set end; set by the control thread, read by the one that ends this agent.
+    pub(crate) all_end: AtomicBool,
     /// Bytes of other homes are kept here.
     pub(crate) keeps_for_others: bool,
     pub(crate) placement_rules: PlacementRules,
@@ -163,6 +165,7 @@ impl Core {
             views: OnceLock::new(),
             kernel_cache,
             has_views,
+            all_end: AtomicBool::new(false),
             keeps_for_others,
             placement_rules,
             asking: Asking::default(),

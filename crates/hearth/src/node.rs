@@ -130,6 +130,11 @@ impl Node {
             })
     }
 
+    /// The others end as well.
+    pub(crate) fn all_end(&self) {
+        self.0.all_end();
+    }
+
     /// Ends it; the others go on.
     pub(crate) fn stop(self) {
         self.0.leave();
