@@ -514,7 +514,7 @@ fn a_new_file_that_is_refused_is_not_left_behind() {
     }
     let fixture = Fixture::new();
     fs::write(fixture.path("p.py"), MAKE_NEW).expect("our own directory");
-    fixture.up(3, &[]);
+    fixture.up(3, &FIXED);
     signal(fixture.agents()[2], Signal::KILL);
     until("the death is known", LIMIT, || {
         fixture.status_words().contains("agent 2")
