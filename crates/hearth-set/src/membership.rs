@@ -84,7 +84,7 @@ impl SetSpec {
             return Err(Failure::new(what).hint("--lease 2s"));
         }
         if self.membership == MembershipChoice::Embedded && self.has_fixed_parts() {
-            let what = "agents that go on without one that dies each have the store";
+            let what = "a set with --store-at has the members that it is started with";
             return Err(Failure::new(what).hint("leave --membership out"));
         }
         Ok(())
