@@ -58,7 +58,7 @@ pub enum Input {
         /// anew and be members.
         gone: Vec<NodeId>,
     },
-    /// What [`crate::Effect::Recover`] ordered is done, as far as it can be. A [`crate::Member`] alone needs to know.
+    /// The tier is recovered, as [`crate::Effect::Recover`] ordered, as far as it can be. A [`crate::Member`] alone needs to know.
     Recovered,
     /// The driver has done what [`crate::Effect::Direct`] ordered. A [`crate::Member`] alone needs to know.
     Directed(Ticket),

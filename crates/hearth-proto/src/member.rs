@@ -77,7 +77,7 @@ pub struct Member {
     recovery: Recovery,
 }
 
-/// What an earlier life of this agent may have left in its tier.
+/// The state of what an earlier life of this agent may have left in its tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Recovery {
     /// It is there until all others have settled.

@@ -104,7 +104,7 @@ pub(crate) enum Event {
     Decides,
     /// A view without a member that is gone is decided.
     Excludes,
-    /// What a node's earlier life left in its tier is in the store.
+    /// The tier of a node that began anew is recovered.
     Recovered { node: usize },
     /// A node hears of a view.
     Viewed { node: usize, input: Box<Input> },

@@ -76,16 +76,18 @@ impl World {
             }
             Effect::Release { handle } => self.release(node, handle)?,
             Effect::Disconnect { peer } => self.disconnect(node as u32, peer.0),
-            Effect::Forgotten { file } => {
-                self.hosts[node].forget(file);
-                self.reopen(node, file);
-            }
+            Effect::Forgotten { file } => self.forget(node, file),
             Effect::Reopen { file } => self.reopen(node, file),
             Effect::Refused(buf) => return Err(format!("{buf:?} is refused, and was left")),
             Effect::Alarm(alarm) => self.hear(node as u32, alarm),
             Effect::Offer { .. } | Effect::TakeBack { .. } => {}
         }
         Ok(())
+    }
+
+    fn forget(&mut self, node: usize, file: FileId) {
+        self.hosts[node].forget(file);
+        self.reopen(node, file);
     }
 
     fn release(&mut self, node: usize, handle: Handle) -> Result<(), Breach> {
