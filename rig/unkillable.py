@@ -120,7 +120,7 @@ class Tally:
     def __init__(self):
         self.lock = threading.Lock()
         self.operations, self.errors, self.pause, self.stale, self.lost = 0, [], 0.0, 0, 0
-        self.told = 0
+        self.told, self.deaths = 0, 0
         self.begun, self.strike = time.monotonic(), "no strike"
 
     def call(self, what, make):
@@ -132,7 +132,7 @@ class Tally:
             words = getattr(error, "stderr", None) or str(error)
             with self.lock:
                 at = f"{time.monotonic() - self.begun:.1f} s, after {self.strike}"
-                is_told = self.strike.startswith(("kill", "hang", "lose")) and any(word in words for word in TOLD)
+                is_told = self.deaths > 0 and any(word in words for word in TOLD)
                 self.told += is_told
                 if not is_told:
                     self.errors.append(f"{at}: {what}: {' '.join(words.split())[-200:]}")
@@ -196,7 +196,12 @@ class Register(Program):
         self.reader = os.open(paths[(node + 1) % USED], os.O_RDONLY)
 
     def turn(self, tally):
-        if tally.call(self.name, lambda: os.pwrite(self.fd, b"%020d" % (self.written + 1), 0)):
+        def write():
+            os.pwrite(self.fd, b"%020d" % (self.written + 1), 0)
+            os.fsync(self.fd)
+            return True
+
+        if tally.call(self.name, write):
             self.written += 1
         read = tally.call(f"read {self.name}", lambda: os.pread(self.reader, 20, 0))
         if read is not None and int(read) < self.written:
@@ -360,6 +365,8 @@ def leave(agents, node):
 STRIKES = {"kill": kill, "lose": lose, "stop": stop, "hang": hang, "leave": leave}
 # These take the mount away.
 BESIDE = {"lose", "leave"}
+# After these, bytes that were not synced may be lost. A program that keeps its file open hears of it late.
+DEATHS = {"kill", "hang", "lose"}
 
 
 def main():
@@ -396,6 +403,7 @@ def main():
                 kind = random.choice(list(struck))
                 node = random.randrange(USED if kind in BESIDE else 0, args.agents)
                 tally.strike = f"{kind} of {node} at {time.monotonic() - tally.begun:.1f} s"
+                tally.deaths += kind in DEATHS
                 STRIKES[kind](agents, node)
                 struck[kind] += 1
         finally:

@@ -25,6 +25,7 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -319,10 +320,17 @@ impl Agent {
         state.lives[me]
     }
 
+    /// All agents of the set end: none has to go on without this one.
+    pub fn all_end(&self) {
+        self.core.all_end.store(true, Ordering::Release);
+    }
+
     /// Leaves the other agents, and tells them so; if the members may change, they go on at once. After the last flush, when
     /// no front end asks any more.
     pub fn leave(&self) {
-        if let Some(views) = self.core.views.get() {
+        let views = self.core.views.get();
+        let goes_on = !self.core.all_end.load(Ordering::Acquire);
+        if let Some(views) = views.filter(|_| goes_on) {
             views.leave(&self.core);
         }
         let is_clean = self.core.lock().node().status().dirty_bytes == 0;
@@ -463,7 +471,12 @@ fn behind_tier(
     };
     let path = tier.dir.clone();
     let opened = Tier::open(tier, bare, files.root().as_fd());
-    let tier = opened.map_err(|source| StartError::Tier { path, source })?;
+    let recovered = opened.and_then(|tier| match config.has_views() {
+        // The others may be at work: the kernel says when (VIEW-5).
+        true => Ok(tier),
+        false => tier.recover(files.root().as_fd()).map(|()| tier),
+    });
+    let tier = recovered.map_err(|source| StartError::Tier { path, source })?;
     Ok((Arc::clone(&tier) as Arc<dyn Store>, Some(tier)))
 }
 

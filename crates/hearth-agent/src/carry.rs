@@ -80,6 +80,7 @@ impl Core {
             } => self.offered(state, (file, page), frame, limit),
             Effect::TakeBack { frame, .. } => self.took_back(state, frame),
             Effect::Refused(buf) => state.write_rings.refuse(buf),
+            Effect::Recover => self.queue.push(Job::Recover),
             Effect::TierCut { file, from, gone } => self.store.cut_tier(file.0, from, gone),
             Effect::Disconnect { peer } => after.push(After::Disconnect(peer)),
             Effect::Alarm(alarm) => state.alarm_of(alarm),

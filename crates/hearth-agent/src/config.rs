@@ -5,7 +5,7 @@ use crate::placement_rules::Rule;
 use crate::store::{StoreSpec, TierConfig};
 use hearth_net::Secret;
 use hearth_proto::{
-    Allocation, CloseRule, NodeId, Policy, Ranges, Replicas, Semantics, Span, Spill, Synced,
+    Allocation, CloseRule, NodeId, Policy, Ranges, Replicas, Semantics, Span, Spill, Synced, View,
 };
 use std::fmt;
 use std::net::SocketAddr;
@@ -158,9 +158,6 @@ pub enum ConfigError {
     /// Of whole files alone other nodes have copies.
     #[error("only policy `local` has replicas")]
     Replicas,
-    /// Files in tiers and daemons do not go over to another view.
-    #[error("agents that go on without those that are gone have neither tiers nor daemons")]
-    Views,
     /// No majority is left of fewer when one is gone.
     #[error(
         "fewer than three agents cannot go on without one that is gone: use --membership static"
@@ -190,6 +187,14 @@ impl AgentSettings {
     /// True if the members may change.
     pub(crate) fn has_views(&self) -> bool {
         self.membership.lease().is_some()
+    }
+
+    /// The view that the first kernel begins in: none if it has to wait until tiers are recovered.
+    fn view_before(&self) -> View {
+        match self.has_views() && self.tier.is_some() {
+            true => View(0),
+            false => View(1),
+        }
     }
 
     /// A job that is started as a whole on one machine has a secret of its own, so nobody knows an earlier life of its
@@ -231,9 +236,6 @@ impl AgentSettings {
         if self.replicas.shards().is_some() && self.tier.is_some() {
             return Err(ConfigError::ShardsOfTier);
         }
-        if self.has_views() && (self.tier.is_some() || self.bank.is_some()) {
-            return Err(ConfigError::Views);
-        }
         if self.has_views() && self.members.len() < 3 {
             return Err(ConfigError::TooFew);
         }
@@ -259,9 +261,11 @@ impl AgentSettings {
             },
             replicas: self.replicas,
             goes_on: self.has_views(),
+            view: self.view_before(),
             rejoins: self.may_rejoin(),
             bank: match &self.bank {
-                Some(bank) => bank.kernel(self.may_rejoin()),
+                // In another view nobody asks for entries of an earlier life.
+                Some(bank) => bank.kernel(self.may_rejoin() && !self.has_views()),
                 None => hearth_proto::BankConfig::default(),
             },
             #[cfg(feature = "canary")]

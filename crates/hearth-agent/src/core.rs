@@ -53,6 +53,8 @@ pub(crate) struct Core {
     pub(crate) kernel_cache: bool,
     /// The members may change.
     pub(crate) has_views: bool,
+    /// All agents of the set end; set by the control thread, read by the one that ends this agent.
+    pub(crate) all_end: AtomicBool,
     /// Bytes of other homes are kept here.
     pub(crate) keeps_for_others: bool,
     pub(crate) placement_rules: PlacementRules,
@@ -164,6 +166,7 @@ impl Core {
             views: OnceLock::new(),
             kernel_cache,
             has_views,
+            all_end: AtomicBool::new(false),
             keeps_for_others,
             placement_rules,
             asking: Asking::default(),
@@ -388,6 +391,12 @@ impl Core {
     /// Starts the store workers, and that of the tier.
     pub(crate) fn start_workers(&self) -> std::io::Result<Vec<std::thread::JoinHandle<()>>> {
         let tier = self.tier.clone().map(|tier| {
+            let core = self.this.clone();
+            tier.heed(Box::new(move || {
+                if let Some(core) = core.upgrade() {
+                    core.await_lease();
+                }
+            }));
             let named = std::thread::Builder::new().name("tier".to_owned());
             named.spawn(move || tier.work())
         });

@@ -64,7 +64,7 @@ pub(crate) fn kind_of(input: &Input) -> &'static str {
         Input::PeerDown(_) => "the end of a connection",
         Input::Locals(_) => "writes that programs left",
         Input::Wanted(_) => "a question whether an agent lives",
-        Input::View { .. } | Input::Hush | Input::Settle => "another view",
+        Input::View { .. } | Input::Hush | Input::Settle | Input::Recovered => "another view",
         Input::Directed(_) => "the end of a call",
         Input::Shed => "want of memory",
         Input::Tick => "the timer",

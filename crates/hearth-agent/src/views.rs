@@ -37,7 +37,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use suspect::Suspects;
 use watch::Told;
 use wire::Wire;
@@ -162,6 +162,11 @@ impl Views {
     ) -> Result<Vec<JoinHandle<()>>, NoViews> {
         let begun = self.newest();
         let told = match begun.has(self.me) {
+            true if config.tier.is_some() => {
+                let mut told = Told::nothing(begun.number());
+                self.viewed(core, &begun, &mut told);
+                told
+            }
             true => Told::of(&begun),
             false => {
                 core.begin_without_view();
@@ -183,7 +188,17 @@ impl Views {
             named("views-watch").spawn(move || of_watch.watch(&watching, told))?,
             named("views-suspect").spawn(move || of_suspects.suspect(&suspecting))?,
         ];
+        self.await_tiers(core, config);
         Ok(threads)
+    }
+
+    /// Returns when all have recovered their tiers, or after a while: the stamp of a file that is opened before may be old.
+    fn await_tiers(&self, core: &Core, config: &AgentSettings) {
+        let begun = Instant::now();
+        let is_going_over = || core.lock().member.stage().is_some();
+        while config.tier.is_some() && begun.elapsed() < config.join_span && is_going_over() {
+            self.rest(Duration::from_millis(5));
+        }
     }
 
     fn suspects(&self) -> MutexGuard<'_, Suspects> {

@@ -11,7 +11,7 @@ use crate::trace::StoreSpan;
 use hearth_client::{Done, Errno, Outcome as Answer, ReadDone, Written};
 use hearth_proto::errno::{EHOSTDOWN, EIO};
 use hearth_proto::{
-    FileId, Input, NodeId, OpenRequest, Request, StoreOk, StoreOpId, Ticket, WriteAt,
+    FileId, Input, NodeId, OpenRequest, Request, StoreOk, StoreOpId, Synced, Ticket, WriteAt,
 };
 use hearth_shm::FramePart;
 use hearth_trace::Op;
@@ -51,6 +51,8 @@ pub(crate) enum Job {
         fd: Arc<OwnedFd>,
         size: u64,
     },
+    /// Bring to the store what an earlier life left in the tier.
+    Recover,
     /// Take the stamp of what a session opens, and ask the kernel once more.
     Restamp { ticket: Ticket, fd: Arc<OwnedFd> },
     /// A local read, done on the store.
@@ -93,8 +95,8 @@ pub(crate) enum Task {
     },
     /// Write what the cache has.
     Write { offset: u64, from: From },
-    /// Take the stamp, after fsync if asked.
-    Sync { sync: bool },
+    /// Take the stamp, after an fsync that ends there.
+    Sync { sync: Option<Synced> },
 }
 
 /// The outcome of an operation.
@@ -184,8 +186,8 @@ impl Task {
                 }
                 From::Frames(_) | From::Buf(..) => (Work::Write, *offset, from.len() as u32),
             },
-            Task::Sync { sync: true } => (Work::Sync, 0, 0),
-            Task::Sync { sync: false } => (Work::Stamp, 0, 0),
+            Task::Sync { sync: Some(_) } => (Work::Sync, 0, 0),
+            Task::Sync { sync: None } => (Work::Stamp, 0, 0),
         }
     }
 
@@ -377,6 +379,7 @@ pub(crate) fn run(core: &Core, job: Job) {
         Job::Truncate { op, fd, size } => {
             done(core, (op, span), truncate(core, &fd, size));
         }
+        Job::Recover => recover(core),
         Job::Restamp { ticket, fd } => restamp(core, ticket, &fd),
         Job::DirectRead {
             ticket,
@@ -439,6 +442,7 @@ fn span_of(job: &Job) -> StoreSpan {
         Job::Alone(_)
         | Job::ByOpener(..)
         | Job::ForHome { .. }
+        | Job::Recover
         | Job::Restamp { .. }
         | Job::DirectRead { .. }
         | Job::DirectWrite { .. } => return StoreSpan::none(),
@@ -483,17 +487,29 @@ pub(crate) fn finish(core: &Core, stuck: Stuck, made: Result<Outcome, Errno>) {
     }
 }
 
-fn stamp_after(core: &Core, fd: BorrowedFd<'_>, sync: bool) -> Result<StoreOk, Errno> {
-    if sync && core.lock().node().config().syncs_at_tier() {
+fn stamp_after(core: &Core, fd: BorrowedFd<'_>, sync: Option<Synced>) -> Result<StoreOk, Errno> {
+    if sync == Some(Synced::Tier) {
         // Not in the store: no stamp of it may count.
         core.store.sync_tier(fd)?;
         return Ok(StoreOk::default());
     }
     core.store.settle(fd)?;
-    if sync {
+    if sync.is_some() {
         core.store.sync(fd, SyncKind::All)?;
     }
     Ok(stamped(core.store.stamp(fd)?))
+}
+
+fn recover(core: &Core) {
+    let recovered = core
+        .tier
+        .as_ref()
+        .map(|tier| tier.recover(core.root.as_fd()));
+    if let Some(Err(error)) = recovered {
+        let text = format!("cannot write down what the tier has: {error}");
+        core.lock().alarms.raise(Cause::Loss, text);
+    }
+    core.drive(Input::Recovered);
 }
 
 fn truncate(core: &Core, fd: &OwnedFd, size: u64) -> Result<StoreOk, Errno> {

@@ -100,6 +100,8 @@ pub(crate) struct Authority {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Common {
     ops: BTreeMap<StoreOpId, StoreOp>,
+    /// The view ends: all goes to the store.
+    settles: bool,
     /// Invalidations that are not acknowledged yet, by request number.
     acks: BTreeMap<u64, FileId>,
     clock: u64,

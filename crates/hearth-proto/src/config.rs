@@ -701,7 +701,7 @@ impl Config {
         wanted && self.homes().any(|home| home == self.me)
     }
 
-    /// Nodes that alone are homes; none named: every node is.
+    /// Nodes that alone are homes while some of them are members; none named: every node is.
     pub fn gateways(&self) -> &[NodeId] {
         match self.rules().bank {
             Some(_) => &self.bank.gateways,
@@ -744,14 +744,12 @@ impl Config {
         }
     }
 
-    /// Every node that may be a home.
+    /// Every node that may be a home: gateways, as long as one is a member, or else all members.
     pub fn homes(&self) -> impl Iterator<Item = NodeId> + '_ {
-        let gateways = self.gateways();
-        let members = gateways.is_empty().then(|| self.members());
-        gateways
-            .iter()
-            .copied()
-            .chain(members.into_iter().flatten())
+        let is_gateway = |node: &NodeId| self.gateways().contains(node);
+        let has_some = !self.gateways().is_empty() && self.members().any(|node| is_gateway(&node));
+        let members = self.members();
+        members.filter(move |node| !has_some || is_gateway(node))
     }
 
     /// Dirty bytes above which flushing starts in the background: 10 % of the pool.

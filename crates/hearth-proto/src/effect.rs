@@ -2,6 +2,7 @@
 
 use crate::RawErrno;
 use crate::bank::{BankOp, BankOrder, Daemon};
+use crate::config::Synced;
 use crate::ids::{Buf, FileId, FrameId, Handle, Leave, NodeId, RevokeId, StoreOpId, Ticket};
 use crate::msg::Envelope;
 use alloc::vec::Vec;
@@ -132,14 +133,14 @@ pub enum Effect {
         /// The bytes.
         buf: Buf,
     },
-    /// Take the stamp of a file, after the store's fsync if `sync`.
+    /// Take the stamp of a file, after an fsync where `sync` says. One that ends at the tier has no stamp.
     StoreSync {
         /// Names the answer.
         op: StoreOpId,
         /// Which file.
         file: FileId,
-        /// With fsync.
-        sync: bool,
+        /// The end of the fsync, if there is one.
+        sync: Option<Synced>,
     },
     /// Bytes of the file at and above `from` are gone from this node's tier; at once.
     TierCut {
@@ -150,6 +151,9 @@ pub enum Effect {
         /// Which bytes.
         gone: TierGone,
     },
+    /// Bring to the store what an earlier life of this agent left in its tier; answer with
+    /// [`crate::Input::Recovered`].
+    Recover,
     /// Truncate through the descriptor that came with the ticket.
     StoreTruncate {
         /// Names the answer.

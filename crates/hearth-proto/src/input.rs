@@ -58,6 +58,8 @@ pub enum Input {
         /// anew and be members.
         gone: Vec<NodeId>,
     },
+    /// The tier is recovered, as [`crate::Effect::Recover`] ordered, as far as it can be. A [`crate::Member`] alone needs to know.
+    Recovered,
     /// The driver has done what [`crate::Effect::Direct`] ordered. A [`crate::Member`] alone needs to know.
     Directed(Ticket),
     /// Memory is wanted: the clean page that was used longest ago must go.

@@ -8,7 +8,7 @@
 //!   view n     Ending    writes wait at the door; those under way end
 //!      │         ├── Quiet      no write is under way here
 //!      │       all are quiet
-//!      │       Settling  every byte goes to the store
+//!      │       Settling  every byte goes to the store; then new members bring what earlier lives left in tiers
 //!      │         ├── Settled    the store has all that was here
 //!      │       all are settled
 //!      │       Still     requests wait; store operations end
@@ -28,6 +28,8 @@
 //! - VIEW-3: a request of a session is answered once. One that was not is given to the next kernel, a write only if the
 //!   last one failed it for a node that is gone. No session is told that a node is gone.
 //! - VIEW-4 (I16): while a change is under way, a request that a locked page may depend on is let in.
+//! - VIEW-5: what an earlier life left in a tier goes to the store when nobody writes there, and before any kernel begins
+//!   that could read what it replaces.
 
 mod brackets;
 mod change;
@@ -70,8 +72,30 @@ pub struct Member {
     unwanted: Vec<Handle>,
     /// Those that it has been told to close, and has not released. Nobody else knows of them.
     unreleased: BTreeSet<Handle>,
-    /// Store operations of the kernel that are not over.
+    /// Store operations and orders to daemons that are not over: they use frames of the kernel.
     store_ops: u32,
+    recovery: Recovery,
+}
+
+/// The state of what an earlier life of this agent may have left in its tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Recovery {
+    /// It is there until all others have settled.
+    Due,
+    /// It is on its way to the store.
+    UnderWay,
+    /// There is nothing.
+    Done,
+}
+
+impl Recovery {
+    /// A kernel without a view is the first of its agent's life.
+    fn of(config: &Config) -> Recovery {
+        match config.has_tier() && config.view == View(0) {
+            true => Recovery::Due,
+            false => Recovery::Done,
+        }
+    }
 }
 
 /// True for an answer that a kernel gives while nodes are gone, and that the store may know better in a moment: what a
@@ -107,6 +131,7 @@ impl Member {
     /// ([`Config::goes_on`]), the kernel alone acts.
     pub fn new(node: Node) -> Member {
         Member {
+            recovery: Recovery::of(node.config()),
             node,
             requests: Requests::default(),
             brackets: Brackets::default(),
@@ -184,6 +209,7 @@ impl Member {
             // The membership says who lives.
             Input::PeerUp(_) | Input::PeerDown(_) => {}
             Input::Directed(ticket) => self.requests.directed(ticket),
+            Input::Recovered => self.recovery = Recovery::Done,
             Input::Request(ticket, request) => self.request(now, (ticket, request), out),
             Input::Message {
                 from,
@@ -194,6 +220,10 @@ impl Member {
                 self.store_ops = self.store_ops.saturating_sub(1);
                 let ended = self.requests.stored(op, result.map(|_| ()));
                 out.extend(ended.map(|(ticket, reply)| Effect::Reply { ticket, reply }));
+                self.drive(now, input, out);
+            }
+            Input::BankDone(..) => {
+                self.store_ops = self.store_ops.saturating_sub(1);
                 self.drive(now, input, out);
             }
             input => self.drive(now, input, out),
@@ -317,7 +347,8 @@ impl Member {
             | Effect::StoreWrite { .. }
             | Effect::StorePieces { .. }
             | Effect::StoreSync { .. }
-            | Effect::StoreTruncate { .. } => {
+            | Effect::StoreTruncate { .. }
+            | Effect::Bank { .. } => {
                 self.store_ops += 1;
                 out.push(effect);
             }

@@ -447,10 +447,10 @@ impl Machines<'_> {
             Input::Settle => {
                 self.client.settle_all(ctx, self.authority);
                 self.authority.give_up_unreachable(ctx);
-                self.authority.flush_all(ctx);
+                self.authority.settle_all(ctx);
                 self.client.sync_here(ctx, self.authority);
             }
-            Input::Hush | Input::View { .. } | Input::Directed(_) => {}
+            Input::Hush | Input::View { .. } | Input::Directed(_) | Input::Recovered => {}
             Input::Wanted(peer) => Peers::want(ctx, peer),
             Input::Shed => ctx.frames.shed(),
             Input::Tick => {

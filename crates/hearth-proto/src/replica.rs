@@ -443,7 +443,7 @@ impl Replica {
             (true, false) if at_work => return,
             (true, false) => {
                 ward.settling = true;
-                let (op, file, sync) = (ctx.new_op(), key.0, false);
+                let (op, file, sync) = (ctx.new_op(), key.0, None);
                 self.ops.insert(op, (key, Vec::new()));
                 return ctx.out.push(Effect::StoreSync { op, file, sync });
             }

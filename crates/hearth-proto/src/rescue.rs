@@ -81,6 +81,17 @@ pub(crate) enum Parked {
     Request(Ticket, Request),
 }
 
+impl Parked {
+    /// Frees the payload of a message that nobody handles any more.
+    fn free(self, ctx: &mut Ctx<'_>) {
+        if let Parked::Message(_, _, Some(piece)) = self
+            && let Src::Buf(buf) = piece.src
+        {
+            ctx.out.push(Effect::Free(buf));
+        }
+    }
+}
+
 /// The requests and messages that go on.
 pub(crate) struct Released {
     pub(crate) file: FileId,
@@ -139,19 +150,16 @@ impl Rescues {
                 Parked::Message(from, asked, _) => *from == node && asked.req.node == node,
                 Parked::Request(..) => false,
             };
-            for parked in rescue.parked.extract_if(.., its) {
-                if let Parked::Message(
-                    _,
-                    _,
-                    Some(Piece {
-                        src: Src::Buf(buf), ..
-                    }),
-                ) = parked
-                {
-                    ctx.out.push(Effect::Free(buf));
-                }
-            }
+            let theirs = rescue.parked.extract_if(.., its);
+            theirs.for_each(|parked| parked.free(ctx));
         }
+    }
+
+    /// A new view: all that waits is asked anew. Messages of the last view are dropped.
+    pub(crate) fn end(&mut self, ctx: &mut Ctx<'_>) {
+        let under_way = core::mem::take(self).under_way.into_values();
+        let parked = under_way.flat_map(|rescue| rescue.parked);
+        parked.for_each(|parked| parked.free(ctx));
     }
 
     /// No end is known of.

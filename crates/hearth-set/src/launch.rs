@@ -146,12 +146,12 @@ impl LaunchPlan {
     }
 
     fn settled(&self) -> Result<LaunchPlan, Failure> {
-        let hosts = match &self.members {
-            Members::Here => 1,
+        let agents = match &self.members {
+            Members::Here => self.spec.agents as usize,
             Members::Hosts { members, .. } => members.len(),
         };
         let plan = self.clone();
-        let spec = plan.spec.settled(hosts)?;
+        let spec = plan.spec.settled(agents)?;
         Ok(LaunchPlan { spec, ..plan })
     }
 }

@@ -9,8 +9,8 @@ use crate::failure::Failure;
 use crate::options::SetSpec;
 use crate::size::HumanDuration;
 
-/// Hosts of which a majority is left when one is gone.
-const HOSTS_MIN: usize = 3;
+/// Agents of which a majority is left when one is gone.
+const AGENTS_MIN: usize = 3;
 
 /// The way to tell which agents are members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize, Deserialize)]
@@ -53,23 +53,23 @@ impl MembershipChoice {
 }
 
 impl SetSpec {
-    /// The same with what `auto` is, for a set of so many hosts.
-    pub fn settled(self, hosts: usize) -> Result<SetSpec, Failure> {
+    /// The same with what `auto` is, for a set of so many agents.
+    pub fn settled(self, agents: usize) -> Result<SetSpec, Failure> {
         let membership = match self.membership {
-            MembershipChoice::Auto if self.has_leases(hosts) => MembershipChoice::Embedded,
+            MembershipChoice::Auto if self.has_leases(agents) => MembershipChoice::Embedded,
             MembershipChoice::Auto | MembershipChoice::Static => MembershipChoice::Static,
             MembershipChoice::Embedded => MembershipChoice::Embedded,
         };
         if membership == MembershipChoice::Static && self.lease != usual_lease() {
-            let what = "agents on fewer than three hosts have fixed members, and no leases";
+            let what = "fewer than three agents have fixed members, and no leases";
             return Err(Failure::new(what).hint("leave --lease out"));
         }
         Ok(SetSpec { membership, ..self })
     }
 
-    /// Whether members of such a set of so many hosts change.
-    pub fn has_leases(&self, hosts: usize) -> bool {
-        let may_go_on = self.membership == MembershipChoice::Embedded || hosts >= HOSTS_MIN;
+    /// Whether members of such a set of so many agents change.
+    pub fn has_leases(&self, agents: usize) -> bool {
+        let may_go_on = self.membership == MembershipChoice::Embedded || agents >= AGENTS_MIN;
         may_go_on && self.may_have_leases()
     }
 
@@ -89,15 +89,15 @@ impl SetSpec {
             return Err(Failure::new(what).hint("--lease 2s"));
         }
         if self.membership == MembershipChoice::Embedded && self.has_fixed_parts() {
-            let what = "agents that go on without one that dies have neither tiers nor daemons, and each has the store";
+            let what = "a set with --store-at has the members that it is started with";
             return Err(Failure::new(what).hint("leave --membership out"));
         }
         Ok(())
     }
 
-    /// Files in tiers and daemons do not go over to another view.
+    /// A store that another agent has does not go over to another view.
     fn has_fixed_parts(&self) -> bool {
-        self.tier.is_some() || self.bank.is_some() || self.store_at.is_some()
+        self.store_at.is_some()
     }
 }
 
@@ -106,17 +106,17 @@ mod tests {
     use super::*;
     use MembershipChoice::{Auto, Embedded, Static};
 
-    fn settled(said: MembershipChoice, policy: Policy, hosts: usize) -> MembershipChoice {
+    fn settled(said: MembershipChoice, policy: Policy, agents: usize) -> MembershipChoice {
         let spec = SetSpec {
             membership: said,
             policy,
             ..SetSpec::default()
         };
-        spec.settled(hosts).unwrap().membership
+        spec.settled(agents).unwrap().membership
     }
 
     #[test]
-    fn three_hosts_go_on_without_one_that_is_gone() {
+    fn three_agents_go_on_without_one_that_is_gone() {
         assert_eq!(settled(Auto, Policy::Home, 2), Static);
         assert_eq!(settled(Auto, Policy::Home, 3), Embedded);
         assert_eq!(settled(Auto, Policy::HintPaper, 3), Static);
@@ -126,12 +126,11 @@ mod tests {
 
     #[test]
     fn sets_with_parts_that_stay_keep_their_members() {
-        let with_bank = SetSpec {
-            policy: Policy::Bank,
-            bank: Some(Default::default()),
+        let elsewhere = SetSpec {
+            store_at: Some("0".parse().unwrap()),
             ..SetSpec::default()
         };
-        assert_eq!(with_bank.settled(4).unwrap().membership, Static);
+        assert_eq!(elsewhere.settled(4).unwrap().membership, Static);
     }
 
     #[test]

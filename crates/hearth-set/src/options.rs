@@ -171,9 +171,9 @@ pub struct SetArgs {
     /// The way to tell which agents are members: auto, static or embedded [default: auto]
     ///
     /// With `embedded` the agents decide by majority, and go on without one that dies: writes wait for some seconds. One that
-    /// is started again joins. Not with tiers, daemons or --store-at.
+    /// is started again joins. Not with --store-at.
     /// `static` is the list that agents are started with. An agent that dies is missed until the set is started anew.
-    /// `auto` is `embedded` on three hosts and more where that can be, and `static` elsewhere.
+    /// `auto` is `embedded` for three agents and more where that can be, and `static` elsewhere.
     #[arg(
         long,
         value_name = "HOW",

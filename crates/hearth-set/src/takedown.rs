@@ -480,8 +480,12 @@ fn write_back(at: &Path, clock: Clock) {
 fn stop(set: &Set, dirty: Dirty, clock: Clock) -> Result<(), Failure> {
     let peers = set.peers();
     if dirty == Dirty::Flush {
+        let request = match set.file.members.len() > set.file.agents.len() {
+            true => ControlRequest::Stop,
+            false => ControlRequest::StopWithAll,
+        };
         // Whether they have heard it shows below.
-        drop(ask_all_within(&peers, &ControlRequest::Stop, clock.left()));
+        drop(ask_all_within(&peers, &request, clock.left()));
     }
     for agent in &set.file.agents {
         end(set, agent, (dirty, clock))?;

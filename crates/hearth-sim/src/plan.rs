@@ -221,7 +221,6 @@ impl Plan {
             partitions: false,
             pauses: false,
             crashes: false,
-            tier: false,
             ..self
         }
     }

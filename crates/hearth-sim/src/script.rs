@@ -234,9 +234,10 @@ pub(crate) fn tell(node: usize, effect: &Effect) -> Option<String> {
             format!("{node} store write{}", pieces.collect::<String>())
         }
         Effect::StoreThrough { offset, .. } => format!("{node} store write through {offset}"),
-        Effect::StoreSync { sync: true, .. } => format!("{node} store fsync"),
-        Effect::StoreSync { sync: false, .. } => format!("{node} store stamp"),
+        Effect::StoreSync { sync: Some(_), .. } => format!("{node} store fsync"),
+        Effect::StoreSync { sync: None, .. } => format!("{node} store stamp"),
         Effect::StoreTruncate { size, .. } => format!("{node} store truncate {size}"),
+        Effect::Recover => format!("{node} recovers its tier"),
         Effect::TierCut { from, .. } => format!("{node} tier cut {from}.."),
         Effect::Revoke { pages, .. } => match pages {
             Some((first, u32::MAX)) => format!("{node} revokes pages {first}.."),
@@ -501,6 +502,7 @@ pub(crate) fn tell_input(node: usize, input: &Input) -> Option<String> {
         Input::Shed => Some(format!("{node} drops its oldest clean page")),
         Input::View { view, .. } => Some(format!("{node} goes over to view {}", view.0)),
         Input::Request(..) | Input::PeerUp(_) | Input::PeerDown(_) => None,
+        Input::Recovered => Some(format!("{node} has recovered its tier")),
         Input::Hush | Input::Settle | Input::Directed(_) => None,
     }
 }

@@ -104,6 +104,8 @@ pub(crate) enum Event {
     Decides,
     /// A view without a member that is gone is decided.
     Excludes,
+    /// The tier of a node that began anew is recovered.
+    Recovered { node: usize },
     /// A node hears of a view.
     Viewed { node: usize, input: Box<Input> },
 }
@@ -370,6 +372,7 @@ impl World {
             Event::Brings { node } => self.bring(node),
             Event::Decides => self.decide_view(),
             Event::Excludes => self.exclude(),
+            Event::Recovered { node } => self.step(node, Input::Recovered),
             Event::Viewed { node, input } => self.hear_view(node, *input),
         }
     }

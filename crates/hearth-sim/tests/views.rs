@@ -1,15 +1,16 @@
 //! Worlds in which views follow each other: members join, leave and die, and every promise holds across that.
 
-use hearth_proto::Policy;
+use hearth_proto::{Policy, Replicas, Synced};
 use hearth_sim::{Faults, Plan, Trouble, run};
 
 /// Policies whose members may change.
-const POLICIES: [Policy; 5] = [
+const POLICIES: [Policy; 6] = [
     Policy::Home,
     Policy::HomePlus,
     Policy::Hint,
     Policy::Single,
     Policy::Local,
+    Policy::Bank,
 ];
 
 /// Worlds of each policy.
@@ -37,6 +38,26 @@ fn all_hold(first: u64, viewed: impl Fn(Plan) -> Plan) -> Faults {
     faults
 }
 
+/// Runs worlds of policy `local` in which all nodes have tiers; returns the faults of all.
+fn all_hold_with_tiers(first: u64, viewed: impl Fn(Plan) -> Plan) -> Faults {
+    let synced = |seed: u64| match seed.is_multiple_of(2) {
+        true => Synced::Store,
+        false => Synced::Tier,
+    };
+    let tiered = |plan: Plan| {
+        viewed(Plan {
+            tier: true,
+            synced: synced(plan.seed),
+            ..plan
+        })
+    };
+    let mut faults = Faults::default();
+    for seed in first..first + 2 * WORLDS {
+        faults.add(&holds((Policy::Local, seed), tiered));
+    }
+    faults
+}
+
 /// Runs worlds that once failed.
 fn all_hold_with_deaths(worlds: &[(Policy, u64)]) {
     for &world in worlds {
@@ -55,6 +76,39 @@ fn members_come_and_go_in_order_and_nobody_notices() {
 fn members_die_and_what_was_confirmed_is_there() {
     let faults = all_hold(32_000_000, Plan::viewed_with_deaths);
     assert!(faults.views > 1000 && faults.crashed > 300, "{faults:?}");
+}
+
+#[test]
+fn tiers_go_from_view_to_view() {
+    let faults = all_hold_with_tiers(33_000_000, Plan::viewed);
+    assert!(faults.views > 1000, "{faults:?}");
+}
+
+#[test]
+fn tiers_of_members_that_died_come_back() {
+    let faults = all_hold_with_tiers(34_000_000, Plan::viewed_with_deaths);
+    assert!(faults.recovered > 10, "{faults:?}");
+}
+
+#[test]
+fn entries_of_daemons_end_with_their_view() {
+    let looked_up = |plan: Plan| Plan {
+        bank_faults: plan.seed.is_multiple_of(2),
+        ..plan.viewed_with_deaths()
+    };
+    let mut faults = Faults::default();
+    for seed in 37_000_000..37_000_000 + 2 * WORLDS {
+        faults.add(&holds((Policy::Bank, seed), looked_up));
+    }
+    assert!(faults.bank_hits > 500 && faults.daemons > 100, "{faults:?}");
+}
+
+#[test]
+fn replicas_go_from_view_to_view() {
+    let replicated = |plan: Plan| plan.replicated(Replicas::Sync(1)).viewed_with_deaths();
+    let worlds = [20_001_083, 20_001_780, 20_005_632, 20_012_262];
+    let worlds = worlds.into_iter().chain(35_000_000..35_000_000 + WORLDS);
+    worlds.for_each(|seed| _ = holds((Policy::Local, seed), replicated));
 }
 
 /// A member hears of the next view before it has begun the last: others began that, and wait for what they asked of it.

@@ -1,4 +1,4 @@
-//! The log of three hosts and more: decided by a majority of a few of them, on one thread.
+//! The log of three agents and more: decided by a majority of a few of them, on one thread.
 //!
 //! ```text
 //!  agent's threads ── call ──> thread of the log ── ViewWire::ask ──> other agents

@@ -140,6 +140,11 @@ impl Node {
             })
     }
 
+    /// The others end as well.
+    pub(crate) fn all_end(&self) {
+        self.0.all_end();
+    }
+
     /// Leaves the others, which go on.
     pub(crate) fn leave(&self) {
         self.0.leave();

@@ -153,8 +153,9 @@ impl Settings {
 
     /// The same without what files and variables say of sets of more hosts.
     pub(crate) fn heeded_on(self, hosts: usize) -> Settings {
-        let has_leases = self.options().set.described().has_leases(hosts);
-        let settings = if has_leases {
+        let set = self.options().set.described();
+        let agents = hosts.max(set.agents as usize);
+        let settings = if set.has_leases(agents) {
             self
         } else {
             self.but_typed("lease")

@@ -28,6 +28,9 @@ const GIVE_UP_SPAN_MAX: Duration = Duration::from_secs(90);
 /// Small pages and chunks: files of some hundred KiB have homes at every agent.
 const SPREAD: [&str; 4] = ["--page-size", "16KiB", "--chunk", "32KiB"];
 
+/// Nobody goes on without an agent that is gone.
+const FIXED: [&str; 2] = ["--membership", "static"];
+
 fn attempt(dir: &Path, script: &str, limit: Duration) -> Output {
     finish_within(&mut shell(dir, script), limit).0
 }
@@ -75,7 +78,7 @@ fn a_stopped_agent_holds_nobody_for_long() {
     }
     let fixture = Fixture::new();
     fs::write(fixture.store().join("old"), vec![7; 300_000]).expect("the store takes it");
-    fixture.up(3, &SPREAD);
+    fixture.up(3, &[&SPREAD[..], &FIXED].concat());
     for agent in 0..3 {
         sh(
             &fixture.mount(agent),
@@ -219,7 +222,10 @@ fn a_killed_agent_that_shared_memory_is_named_and_readers_go_on() {
 fn readers_go_on_over(transport: &str, way: &str) {
     let fixture = Fixture::new();
     fs::write(fixture.store().join("old"), vec![7; 300_000]).expect("the store takes it");
-    fixture.up(3, &[&SPREAD[..], &["--transport", transport]].concat());
+    fixture.up(
+        3,
+        &[&SPREAD[..], &FIXED, &["--transport", transport]].concat(),
+    );
     let (status, _) = fixture.status();
     for peer in [1, 2] {
         assert_eq!(status[0]["node"]["peers"][peer - 1]["way"], way);
@@ -508,7 +514,7 @@ fn a_new_file_that_is_refused_is_not_left_behind() {
     }
     let fixture = Fixture::new();
     fs::write(fixture.path("p.py"), MAKE_NEW).expect("our own directory");
-    fixture.up(3, &[]);
+    fixture.up(3, &FIXED);
     signal(fixture.agents()[2], Signal::KILL);
     until("the death is known", LIMIT, || {
         fixture.status_words().contains("agent 2")

@@ -23,17 +23,17 @@ const HOSTS: usize = 3;
 struct Hosts {
     fixture: Fixture,
     members: String,
-    options: &'static [&'static str],
+    options: Vec<String>,
 }
 
 impl Hosts {
-    fn up(options: &'static [&'static str]) -> Hosts {
+    fn up(options: &[&str]) -> Hosts {
         let hosts = Hosts::new(options);
         hosts.all_start();
         hosts
     }
 
-    fn new(options: &'static [&'static str]) -> Hosts {
+    fn new(options: &[&str]) -> Hosts {
         let fixture = Fixture::new();
         let secret = fixture.path("secret");
         fs::write(&secret, "5a".repeat(32)).expect("our own directory");
@@ -42,7 +42,7 @@ impl Hosts {
         Hosts {
             fixture,
             members: members.join(","),
-            options,
+            options: options.iter().map(|&word| word.to_owned()).collect(),
         }
     }
 
@@ -61,7 +61,7 @@ impl Hosts {
     /// The same with other options, which take the places of the usual ones.
     fn start_with(&self, host: usize, control: &str, other: &[&str]) -> Child {
         let mut up = self.hearth(host, control, &["up", "--pool", "16MiB"]);
-        up.args(self.options).args(["--hosts", &self.members]);
+        up.args(&self.options).args(["--hosts", &self.members]);
         up.args(["--node", &host.to_string()]);
         let at = self.fixture.dir(&format!("mount{host}"));
         let usual = [
@@ -146,7 +146,7 @@ impl Hosts {
     }
 }
 
-fn is_refused_in_each_way(options: &'static [&'static str]) {
+fn is_refused_in_each_way(options: &[&str]) {
     let hosts = Hosts::up(options);
     sh(&hosts.fixture.mount(2), "echo kept > kept; sync kept");
     hosts.dies(1);
@@ -245,7 +245,7 @@ fn assert_all_share(hosts: &Hosts, file: &str) {
     }
 }
 
-fn comes_back(options: &'static [&'static str]) {
+fn comes_back(options: &[&str]) {
     let hosts = Hosts::up(options);
     for host in 0..HOSTS {
         assert_all_share(&hosts, &format!("before-{host}"));
@@ -285,6 +285,39 @@ fn agents_that_were_killed_join_anew_under_policy_local_over_datagrams() {
             "--transport",
             "udp",
         ]);
+    }
+}
+
+/// Bytes that only the tier of an agent has are not seen while it is dead. They come back with it, but where others have
+/// written since.
+#[test]
+fn bytes_in_a_tier_come_back_with_their_agent() {
+    if skipped("bytes_in_a_tier_come_back_with_their_agent", &[]) {
+        return;
+    }
+    let place = Fixture::new();
+    let tier = place.dir("tier").display().to_string();
+    let options = "--policy local --close buffered --fsync tier --tier-age 60m --tier";
+    let hosts = Hosts::up(
+        &options
+            .split(' ')
+            .chain([tier.as_str()])
+            .collect::<Vec<_>>(),
+    );
+    let [first, second] = [0, 1].map(|host| hosts.fixture.mount(host));
+    let write = "head -c 500000 /dev/zero > kept; echo old > changed; sync kept changed";
+    sh(&first, write);
+    let stored = "wc -c < kept; wc -c < changed";
+    assert_eq!(sh(&hosts.fixture.store(), stored), "0\n0\n");
+    hosts.dies(0);
+    sh(&second, "echo new > changed; sync changed");
+    let again = hosts.start(0, "own");
+    well(&again.wait_with_output().expect("our own child"));
+    assert_eq!(sh(&second, "wc -c < kept; cat changed"), "500000\nnew\n");
+    let words = text(&hosts.run(0, &["status"]).stderr);
+    assert!(words.contains("4 bytes of `changed` cannot go"), "{words}");
+    for host in 0..HOSTS {
+        well(&hosts.run(host, &["down"]));
     }
 }
 

@@ -181,10 +181,12 @@ fn what_too_few_agents_have_shards_of_is_named() {
     if skipped("what_too_few_agents_have_shards_of_is_named", &[]) {
         return;
     }
-    // A machine that is busy may bring all to the store before the agents end.
+    // A machine that is busy may bring all to the store before the agents end. Agents that decide by majority would wait.
     for _ in 0..5 {
         let fixture = Fixture::new();
-        up_with_shards(&fixture, 6, "erasure:4,2");
+        let options = "--policy local --replicas erasure:4,2 --membership static --backing";
+        let options: Vec<&str> = options.split(' ').chain([SLOW]).collect();
+        fixture.up(6, &options);
         let written = is_sealed(&fixture);
         kill(&fixture.agents()[..3]);
         let lacks = sh(&fixture.store(), "md5sum < held") != written;

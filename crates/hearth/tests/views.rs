@@ -1,4 +1,4 @@
-//! Agents that keep a log of views (`--membership embedded`): the others go on without one that dies, and no program sees
+//! Three agents on one machine keep a log of views: the others go on without one that dies, and no program sees
 //! an error of it.
 
 #![allow(clippy::print_stdout, reason = "the summary counts what is skipped")]
@@ -20,7 +20,7 @@ cat g* f* | wc -l";
 
 fn up(fixture: &Fixture, policy: &str, options: &[&str]) -> Output {
     let mut up = fixture.hearth(&["up", "--agents", "3", "--policy", policy]);
-    up.args(["--membership", "embedded"]).args(options);
+    up.args(options);
     finish(up.arg("--store").arg(fixture.store()))
 }
 
@@ -36,6 +36,23 @@ fn assert_works(fixture: &Fixture, name: &str) {
     assert_eq!(text(&output.stdout), "58\n", "{name}: {words}");
 }
 
+/// One of three agents is killed; programs beside the others write and read before and after.
+fn assert_go_on(policy: &str, options: impl Fn(&Fixture) -> Vec<String>) {
+    let fixture = Fixture::new();
+    let options = options(&fixture);
+    let options: Vec<&str> = options.iter().map(String::as_str).collect();
+    well(&up(&fixture, policy, &options));
+    assert_works(&fixture, "all-live");
+    kill(&fixture.agents()[1..2]);
+    assert_works(&fixture, "one-is-gone");
+    let output = fixture.run(&["down"]);
+    assert!(
+        output.status.code().is_some_and(|code| code < 2),
+        "{output:?}"
+    );
+    fixture.assert_clean();
+}
+
 #[test]
 fn programs_go_on_when_another_agent_is_killed() {
     let test = "programs_go_on_when_another_agent_is_killed";
@@ -43,29 +60,39 @@ fn programs_go_on_when_another_agent_is_killed() {
         return;
     }
     for policy in ["home", "home:plus", "hint", "single", "local"] {
-        let fixture = Fixture::new();
-        well(&up(&fixture, policy, &[]));
-        assert_works(&fixture, "all-live");
-        kill(&fixture.agents()[1..2]);
-        assert_works(&fixture, "one-is-gone");
-        let output = fixture.run(&["down"]);
-        assert!(
-            output.status.code().is_some_and(|code| code < 2),
-            "{output:?}"
-        );
-        fixture.assert_clean();
+        assert_go_on(policy, |_| Vec::new());
     }
+}
+
+#[test]
+fn programs_with_tiers_go_on_when_another_agent_is_killed() {
+    let test = "programs_with_tiers_go_on_when_another_agent_is_killed";
+    if skipped(test, &[]) {
+        return;
+    }
+    assert_go_on("local", |fixture| {
+        let tier = fixture.dir("tier");
+        let tier = tier.to_str().expect("a plain path");
+        let options = ["--tier", tier, "--fsync", "tier"];
+        options.map(str::to_owned).to_vec()
+    });
+}
+
+#[test]
+fn programs_with_daemons_go_on_when_another_agent_is_killed() {
+    let test = "programs_with_daemons_go_on_when_another_agent_is_killed";
+    if skipped(test, &["memcached"]) {
+        return;
+    }
+    assert_go_on("bank", |_| Vec::new());
 }
 
 #[test]
 fn what_does_not_go_from_view_to_view_is_refused() {
     let fixture = Fixture::new();
-    let tier = fixture.dir("tier");
-    let tier = tier.to_str().expect("a plain path");
-    for options in [&["--tier", tier][..], &["--store-at", "0"]] {
-        let output = up(&fixture, "local", options);
-        assert_eq!(output.status.code(), Some(2), "{options:?}");
-        let words = text(&output.stderr);
-        assert!(words.contains("leave --membership out"), "{words}");
-    }
+    let options = ["--store-at", "0", "--membership", "embedded"];
+    let output = up(&fixture, "local", &options);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let words = text(&output.stderr);
+    assert!(words.contains("leave --membership out"), "{words}");
 }

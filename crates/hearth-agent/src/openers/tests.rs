@@ -11,7 +11,9 @@ fn sync() -> Stuck {
         op: StoreOpId(1),
         file: FILE,
         at: Arc::<StoreFile>::default(),
-        task: Task::Sync { sync: true },
+        task: Task::Sync {
+            sync: Some(hearth_proto::Synced::Store),
+        },
     };
     Stuck::new(job, StoreSpan::none())
 }

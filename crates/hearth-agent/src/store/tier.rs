@@ -3,7 +3,7 @@
 //! Flushed bytes end here; the store gets them when a flush is asked for, before a cut, and at leisure.
 //! Blocks lie in real files, at the offsets that they have in the store's, each with a CRC-32C, and a
 //! journal says which count ([`journal`]). An agent that starts with a tier brings what an earlier
-//! life left there to the store first ([`recover`]).
+//! life left there to the store before anybody uses the cache ([`recover`]).
 //!
 //! They go to the store in place. A file's number is its identity here, for open descriptors and hard links too, and a
 //! file that is renamed over it has another. A rename would promise that a death in the middle leaves no mixture. The
@@ -12,6 +12,7 @@
 //! T1: the tier says that it has bytes when they are in a file of it and the journal names them.
 //! T2: bytes are forgotten when the store has synced them, or a cut has taken them away.
 //! T3: bytes that are refused here (no room, an error) go to the store; a tier is never a reason to fail.
+//! T4: nothing goes to the store while others may have gone on without this agent ([`Tier::heed`]).
 //!
 //! Locks: `files`, then a file's `settling`, then its `kept`, then the journal; `unsure` and `work` last, each alone.
 
@@ -29,7 +30,7 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use hearth_client::Errno;
@@ -38,6 +39,7 @@ use hearth_proto::Synced;
 
 use super::{Store, StoreCounts, SyncKind, parts, posix};
 use block::Stand;
+use journal::Record;
 use kept::{Kept, errno};
 use shelf::Shelf;
 
@@ -105,7 +107,13 @@ pub struct Tier {
     unsure: Mutex<BTreeSet<u64>>,
     work: Mutex<Work>,
     more: Condvar,
+    /// Records of an earlier life, until they are recovered.
+    left: Mutex<Vec<Record>>,
+    lease: OnceLock<Lease>,
 }
+
+/// Returns once this agent may write to the store.
+type Lease = Box<dyn Fn() + Send + Sync>;
 
 /// One file.
 #[derive(Default)]
@@ -127,7 +135,7 @@ struct Work {
 }
 
 impl Tier {
-    /// Opens the tier of one agent, and brings what an earlier life left there to the store.
+    /// Opens the tier of one agent. Before it is used, [`Tier::recover`] takes in what an earlier life left there.
     ///
     /// `root` is the store's root directory.
     pub fn open(
@@ -136,7 +144,7 @@ impl Tier {
         root: BorrowedFd<'_>,
     ) -> io::Result<Arc<Tier>> {
         let (shelf, records) = Shelf::open(&config)?;
-        let tier = Tier {
+        Ok(Arc::new(Tier {
             inner,
             root: path_of(root)?,
             config,
@@ -152,9 +160,21 @@ impl Tier {
             unsure: Mutex::default(),
             work: Mutex::default(),
             more: Condvar::new(),
-        };
-        tier.recover(root, records)?;
-        Ok(Arc::new(tier))
+            left: Mutex::new(records),
+            lease: OnceLock::new(),
+        }))
+    }
+
+    /// From now on `lease` is called before the store is written to.
+    pub(crate) fn heed(&self, lease: Lease) {
+        // Set by the one agent that has the tier, when it starts.
+        let _ = self.lease.set(lease);
+    }
+
+    fn await_lease(&self) {
+        if let Some(lease) = self.lease.get() {
+            lease();
+        }
     }
 
     /// The status of the tier, for people.

@@ -96,7 +96,7 @@ impl Views {
         }
     }
 
-    fn viewed(&self, core: &Core, view: &Arc<Membership>, told: &mut Told) {
+    pub(super) fn viewed(&self, core: &Core, view: &Arc<Membership>, told: &mut Told) {
         if !view.has(self.me) && !self.leaves() {
             match told.has(self.me) {
                 true => self.excluded(),

@@ -120,9 +120,6 @@ impl Plan {
         if given("--membership").is_none() && Random::of(seed, 3).chance(33) {
             options.extend(["--membership", "static"].map(str::to_owned));
         }
-        if given("--membership") == Some("embedded") {
-            without(&mut options, "--tier");
-        }
         // An option that was asked for takes the place of the seed's.
         let mut options: Vec<String> = options
             .chunks(2)
@@ -305,13 +302,6 @@ fn more_options(
         let sync = 3 + random.below(10);
         let plan = format!("fault:write:eio@{first}-{last};sync:eio@{sync}");
         add(&["--backing", &plan]);
-    }
-}
-
-/// Takes an option with its value away: files in tiers do not go from view to view.
-fn without(options: &mut Vec<String>, name: &str) {
-    if let Some(at) = options.iter().position(|option| option == name) {
-        options.drain(at..at + 2);
     }
 }
 

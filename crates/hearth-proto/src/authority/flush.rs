@@ -5,7 +5,7 @@ use super::{
     Waiting,
 };
 use crate::RawErrno;
-use crate::config::Writes;
+use crate::config::{Spill, Synced, Writes};
 use crate::ctx::Ctx;
 use crate::effect::{Alarm, Effect, Piece, Src};
 use crate::errno::ESTALE;
@@ -400,8 +400,9 @@ impl Home<'_, '_> {
         if sync {
             self.cover();
         }
+        let sync = sync.then(|| self.end_of_sync());
         self.file.unstamped = false;
-        self.file.spilled &= sync && self.ctx.config.syncs_at_tier();
+        self.file.spilled &= sync == Some(Synced::Tier);
         let op = self.ctx.new_op();
         let FlushAsk {
             from, req, write, ..
@@ -512,9 +513,17 @@ impl Home<'_, '_> {
         self.file.spilled = false;
         let (op, file) = (self.ctx.new_op(), self.id);
         self.common.ops.insert(op, StoreOp::Settle { file });
-        let sync = false;
+        let sync = None;
         self.ctx.out.push(Effect::StoreSync { op, file, sync });
         true
+    }
+
+    /// In the next view others have the file, and not this tier.
+    fn end_of_sync(&self) -> Synced {
+        match self.ctx.config.spill {
+            Spill::Tier(synced) if !self.common.settles => synced,
+            Spill::Tier(_) | Spill::Store => Synced::Store,
+        }
     }
 
     /// True while a truncation takes place. Bytes of a tier that the store refused before the truncation

@@ -1,6 +1,7 @@
 //! A new view: of all that this side knows, it keeps nothing. The store has every byte.
 
-use super::{Authority, Waiting};
+use super::through::Stage;
+use super::{Authority, PendingWrite, StoreOp, Waiting};
 use crate::ctx::Ctx;
 use crate::effect::{Effect, Src};
 use crate::ids::FileId;
@@ -23,7 +24,13 @@ impl Authority {
     fn free_asks(&self, ctx: &mut Ctx<'_>) {
         let me = ctx.me();
         for file in self.files.values() {
-            let begun = file.writes.iter().map(|write| &write.ask);
+            // Of one that goes to the store by way of frames, they have been freed.
+            let has_bytes = |write: &&PendingWrite| match write.stage {
+                Stage::Calling | Stage::Held => true,
+                Stage::Storing { .. } | Stage::Updating => write.ask.aside,
+            };
+            let begun = file.writes.iter().filter(has_bytes);
+            let begun = begun.map(|write| &write.ask);
             let waiting = file.waiting.iter().filter_map(|waiting| match waiting {
                 Waiting::Write(ask) => Some(ask),
                 Waiting::Read(_) | Waiting::Flush(_) | Waiting::Peek(_) | Waiting::Hold(_) => None,
@@ -36,6 +43,12 @@ impl Authority {
         }
     }
 
+    /// Has all that is here go to the store, also what fsync otherwise brings to a tier.
+    pub(crate) fn settle_all(&mut self, ctx: &mut Ctx<'_>) {
+        self.common.settles = true;
+        self.flush_all(ctx);
+    }
+
     /// Programs write nothing by themselves any more.
     pub(crate) fn take_back_all(&mut self, ctx: &mut Ctx<'_>) {
         let ids: Vec<FileId> = self.common.offered_files().collect();
@@ -44,15 +57,16 @@ impl Authority {
         }
     }
 
-    /// Files of which the store took bytes that it was not told to sync.
+    /// Files of which the store took bytes that it was not told to sync, or a tier some that the store lacks.
     pub(crate) fn unsynced(&self) -> impl Iterator<Item = FileId> + '_ {
         let files = self.files.iter();
-        let unsynced = files.filter(|(_, file)| !file.unsynced.is_empty());
+        let unsynced = files.filter(|(_, file)| !file.unsynced.is_empty() || file.spilled);
         unsynced.map(|(&id, _)| id)
     }
 
-    /// True while a sync is under way that covers bytes which are here: they are dirty again if it fails.
+    /// True while a sync is under way: bytes that it covers are dirty again if it fails, or the tier's alone.
     pub(crate) fn is_syncing(&self) -> bool {
-        self.files.values().any(|file| !file.syncing.is_empty())
+        let syncs = |op: &StoreOp| matches!(op, StoreOp::Sync { .. } | StoreOp::Settle { .. });
+        self.common.ops.values().any(syncs)
     }
 }

@@ -573,7 +573,7 @@ impl Home<'_, '_> {
         if core::mem::take(&mut self.file.spilled) {
             let (op, file) = (self.ctx.new_op(), self.id);
             self.common.ops.insert(op, StoreOp::Settle { file });
-            let sync = false;
+            let sync = None;
             self.ctx.out.push(Effect::StoreSync { op, file, sync });
         }
     }

@@ -16,6 +16,8 @@
 //!   the client is awaited until its lease has run out here. A lease runs longer here than there.
 //! - LIST-3: a life that follows another treats every daemon as leaving, and tells every node it meets so,
 //!   until all have confirmed or that life's leases can last no longer.
+//! - LIST-4: in each view epochs are above those of every earlier one. All clients begin anew with the view, so nobody
+//!   is awaited.
 
 use super::{Daemon, Epoch};
 use crate::config::{Config, Unreachable};
@@ -29,6 +31,9 @@ use alloc::vec::Vec;
 
 /// Share of a lease that the gateway adds to it: clocks drift by less than half of this.
 const DRIFT: u64 = 500;
+
+/// Epochs of a view, as a power of two. A life with more of them goes on counting.
+const VIEW_EPOCHS: u32 = 12;
 
 /// The gateway's view of a daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,6 +114,20 @@ impl List {
             state,
         };
         self.daemons = alloc::vec![entry; config.bank.daemons as usize];
+    }
+
+    /// A view begins: what daemons have is of earlier ones.
+    pub(crate) fn renew(&mut self, config: &Config) {
+        self.leases.clear();
+        self.over.clear();
+        let first = Epoch((config.incarnation << 32) + (u64::from(config.view.0) << VIEW_EPOCHS));
+        for entry in &mut self.daemons {
+            entry.state = State::Away;
+            entry.epoch = entry.epoch.max(first);
+            if entry.up {
+                entry.trust(config);
+            }
+        }
     }
 
     pub(crate) fn standing(&self, daemon: Daemon) -> Standing {

@@ -358,7 +358,7 @@ impl Desk<'_, '_> {
     }
 
     fn ask_stamp(&mut self, file: FileId) {
-        let (op, sync) = (self.ctx.new_op(), false);
+        let (op, sync) = (self.ctx.new_op(), None);
         if let Some(lapse) = self.client.lapses.get_mut(&file) {
             lapse.stage = Stage::Stamping(op);
         }

@@ -133,9 +133,10 @@ impl Seat<'_, '_> {
 
     /// A request is of another generation than the file's. If the file's life has not begun here nobody is
     /// told of one: the life that does begin may be another, elsewhere, and a node that had heard of this one
-    /// would go by it.
+    /// would go by it. No other life begins if a view follows.
     fn outdated(&mut self, ask: &Ask) {
-        let begun = self.file.has_begun() || !self.ctx.config.has_replicas();
+        let config = self.ctx.config;
+        let begun = self.file.has_begun() || !config.has_replicas() || config.goes_on;
         let known = match begun || !self.ctx.config.keeps(Guard::BegunTold) {
             true => self.file.generation,
             false => Gen::default(),

@@ -1,7 +1,7 @@
 //! Going over from one view to the next, in step with the other members.
 
-use super::Member;
-use crate::effect::Outbox;
+use super::{Member, Recovery};
+use crate::effect::{Effect, Outbox};
 use crate::ids::{NodeId, View};
 use crate::input::Input;
 use crate::time::{Span, Time};
@@ -12,7 +12,8 @@ use core::mem;
 /// Pause before the kernel is told once more to bring all to the store.
 const SETTLE_AGAIN: Span = Span::millis(20);
 
-/// How far a member has come. Others are told of `Quiet`, `Settled` and `Begun`.
+/// How far a member has come. Others are told of `Quiet`, `Settled` and `Begun`, and by members with something to recover
+/// of `Settling`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ViewStage {
     /// Writes of sessions end.
@@ -157,8 +158,13 @@ impl Member {
         let next = match change.stage {
             ViewStage::Ending => self.requests.are_quiet().then_some(ViewStage::Quiet),
             ViewStage::Quiet => all(ViewStage::Quiet).then_some(ViewStage::Settling),
-            ViewStage::Settling if self.node.is_settled() => Some(ViewStage::Settled),
-            ViewStage::Settling => return self.settle(now, out),
+            ViewStage::Settling => match self.recovery {
+                Recovery::Due if all(ViewStage::Settling) => return self.recover(out),
+                Recovery::Done if self.node.is_settled() => Some(ViewStage::Settled),
+                Recovery::Due | Recovery::UnderWay | Recovery::Done => {
+                    return self.settle(now, out);
+                }
+            },
             ViewStage::Settled => all(ViewStage::Settled).then_some(ViewStage::Still),
             ViewStage::Still if change.members.contains(&me) => {
                 rests.then_some(ViewStage::Beginning)
@@ -190,10 +196,23 @@ impl Member {
         (change.stage, change.settles_again) = (stage, None);
         match stage {
             ViewStage::Quiet | ViewStage::Settled | ViewStage::Begun => self.announce(stage, out),
-            ViewStage::Settling => self.drive(now, Input::Settle, out),
+            ViewStage::Settling => {
+                if self.recovery != Recovery::Done {
+                    self.announce(stage, out);
+                }
+                self.drive(now, Input::Settle, out);
+            }
             ViewStage::Beginning => self.begin_kernel(now, out),
             ViewStage::Ending | ViewStage::Still | ViewStage::Left => {}
         }
+    }
+
+    /// All others have settled, or wait as this member does: nobody writes to the store. False: nothing more happens in this
+    /// step.
+    fn recover(&mut self, out: &mut Outbox) -> bool {
+        self.recovery = Recovery::UnderWay;
+        out.push(Effect::Recover);
+        false
     }
 
     /// Says again and again that all is to go to the store. False: nothing more happens in this step.

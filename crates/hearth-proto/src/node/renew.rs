@@ -22,7 +22,6 @@ use crate::ids::{NodeId, View};
 use crate::manager::Manager;
 use crate::peers::Peers;
 use crate::replica::Replica;
-use crate::rescue::Rescues;
 use crate::time::Time;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -68,7 +67,7 @@ impl Node {
             machines.authority.end(ctx);
             *machines.client = Default::default();
             (*machines.manager, *machines.replica) = (Manager::default(), Replica::default());
-            *machines.rescues = Rescues::default();
+            machines.rescues.end(ctx);
             carried
         });
         self.frames = Frames::new(self.config.frames);
@@ -76,6 +75,7 @@ impl Node {
         self.peers = Peers::without(strangers.filter(|node| !members.contains(node)));
         (self.config.view, self.config.members) = (view, members);
         self.config.offers = self.offers;
+        self.bank.renew(&self.config);
         self.with(now, out, loopback, |machines, ctx: &mut Ctx<'_>| {
             machines.client.begin(ctx, machines.authority, carried);
         });

@@ -66,6 +66,8 @@ pub enum ControlRequest {
     },
     /// End.
     Stop,
+    /// End, as all agents of the set do: nobody is left who would go on.
+    StopWithAll,
 }
 
 /// The treatment of a mount in use.

@@ -20,6 +20,7 @@ impl Event {
             | Event::BankBreaks { node, .. }
             | Event::BankConnects { node, .. }
             | Event::Brings { node }
+            | Event::Recovered { node }
             | Event::Viewed { node, .. } => Some(*node),
             Event::Think { .. }
             | Event::Answered { .. }
@@ -71,8 +72,12 @@ impl World {
         };
         config.bank.rejoins = true;
         config.rejoins = true;
+        let tier = self.hosts[node].tier.outlive();
         self.hosts[node] = Host::new(Node::new(config));
         self.hosts[node].paused = DEAD;
+        if self.plan.has_views() {
+            self.hosts[node].tier = tier;
+        }
         if self.plan.has_views() {
             return self.lose_member(node);
         }

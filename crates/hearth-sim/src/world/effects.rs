@@ -56,6 +56,7 @@ impl World {
             Effect::StoreSync { op, file, .. } => {
                 self.order(node, Job::by_file(op, file, What::Sync));
             }
+            Effect::Recover => self.recover(node),
             Effect::TierCut { file, from, gone } => self.hosts[node].tier.cut(file, from, gone),
             Effect::StoreTruncate { op, ticket, size } => {
                 self.store_truncate(node, op, ticket, size)?
@@ -75,16 +76,18 @@ impl World {
             }
             Effect::Release { handle } => self.release(node, handle)?,
             Effect::Disconnect { peer } => self.disconnect(node as u32, peer.0),
-            Effect::Forgotten { file } => {
-                self.hosts[node].forget(file);
-                self.reopen(node, file);
-            }
+            Effect::Forgotten { file } => self.forget(node, file),
             Effect::Reopen { file } => self.reopen(node, file),
             Effect::Refused(buf) => return Err(format!("{buf:?} is refused, and was left")),
             Effect::Alarm(alarm) => self.hear(node as u32, alarm),
             Effect::Offer { .. } | Effect::TakeBack { .. } => {}
         }
         Ok(())
+    }
+
+    fn forget(&mut self, node: usize, file: FileId) {
+        self.hosts[node].forget(file);
+        self.reopen(node, file);
     }
 
     fn release(&mut self, node: usize, handle: Handle) -> Result<(), Breach> {

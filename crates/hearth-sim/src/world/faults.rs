@@ -21,6 +21,8 @@ pub enum Detail {
 pub struct Faults {
     /// Views that were decided.
     pub views: u64,
+    /// Files that a tier brought to the store after its agent had died. Not a fault, but what makes others matter.
+    pub recovered: u64,
     /// Packets that were lost and sent again.
     pub lost: u64,
     /// Packets that came twice.
@@ -55,8 +57,9 @@ pub struct Faults {
 
 impl Faults {
     /// Names and counts, for people and programs.
-    pub fn named(&self) -> [(&'static str, u64); 16] {
+    pub fn named(&self) -> [(&'static str, u64); 17] {
         [
+            ("files recovered", self.recovered),
             ("packets lost", self.lost),
             ("packets doubled", self.doubled),
             ("connections broken", self.broken),
@@ -79,6 +82,7 @@ impl Faults {
     /// Adds those of another run.
     pub fn add(&mut self, other: &Faults) {
         self.views += other.views;
+        self.recovered += other.recovered;
         self.lost += other.lost;
         self.doubled += other.doubled;
         self.broken += other.broken;

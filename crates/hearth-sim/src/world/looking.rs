@@ -34,12 +34,12 @@ impl World {
     /// then alone.
     fn ask_for_many(&mut self, session: usize, file: FileId) {
         let store = &self.store;
-        let named = |of: &FileId| {
-            store
-                .current
-                .get(of)
-                .is_some_and(|&o| !store.objects[o].unlinked)
+        let has_name = |of: &FileId| {
+            let object = store.current.get(of);
+            object.is_some_and(|&at| !store.objects[at].unlinked)
         };
+        // The answer for the first is judged, also if it has lost its name meanwhile.
+        let named = |of: &FileId| *of == file || has_name(of);
         let behind = store.current.range(file..).map(|(&of, _)| of);
         let before = store.current.range(..file).map(|(&of, _)| of);
         let files: Vec<FileId> = behind.chain(before).filter(named).collect();

@@ -193,10 +193,13 @@ impl World {
     /// A flush that ends at the tier.
     fn put(&mut self, node: usize, object: usize, what: &What) -> Result<Done, RawErrno> {
         if let What::Write { runs } = what {
-            let file = self.store.objects[object].file;
+            let (file, stamp) = {
+                let object = &self.store.objects[object];
+                (object.file, object.stamp)
+            };
             for (offset, data) in runs {
                 let bytes = self.bytes_of(node, data)?;
-                self.hosts[node].tier.put(file, *offset, &bytes);
+                self.hosts[node].tier.put((file, stamp), *offset, &bytes);
             }
         }
         self.settle_at_leisure(node, object);

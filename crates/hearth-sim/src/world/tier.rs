@@ -1,8 +1,10 @@
 //! A node's tier: written bytes that the store may lack, and copies of those that it has.
 
+use super::Event;
 use super::World;
-use hearth_proto::FileId;
+use crate::plan::delay;
 use hearth_proto::effect::TierGone;
+use hearth_proto::{FileId, Stamp};
 use std::collections::BTreeMap;
 
 /// All files of one tier.
@@ -15,6 +17,8 @@ pub(crate) struct Tier {
 #[derive(Default)]
 struct Kept {
     bytes: BTreeMap<u64, Byte>,
+    /// The store's stamp when it last had all of it.
+    known: Option<Stamp>,
     /// A settlement has failed: nothing is written back at leisure until the next one.
     held: bool,
 }
@@ -25,9 +29,10 @@ struct Byte {
 }
 
 impl Tier {
-    /// Takes in written bytes.
-    pub(crate) fn put(&mut self, file: FileId, offset: u64, bytes: &[u8]) {
+    /// Takes in written bytes of a file that has this stamp in the store.
+    pub(crate) fn put(&mut self, (file, stamp): (FileId, Stamp), offset: u64, bytes: &[u8]) {
         let kept = self.files.entry(file).or_default();
+        kept.known.get_or_insert(stamp);
         for (at, &value) in (offset..).zip(bytes) {
             kept.bytes.insert(at, Byte { value, dirty: true });
         }
@@ -79,6 +84,16 @@ impl Tier {
         self.files.get(&file).is_some_and(|kept| kept.held)
     }
 
+    /// A disk outlives its agent. Of what is there, only bytes that the store lacks are used again.
+    pub(crate) fn outlive(&mut self) -> Tier {
+        let mut files = std::mem::take(&mut self.files);
+        for kept in files.values_mut() {
+            kept.bytes.retain(|_, byte| byte.dirty);
+        }
+        files.retain(|_, kept| !kept.bytes.is_empty());
+        Tier { files }
+    }
+
     /// The bytes that the store lacks, which it is about to have.
     fn take_dirty(&mut self, file: FileId) -> Vec<(u64, u8)> {
         let Some(kept) = self.files.get_mut(&file) else {
@@ -107,6 +122,28 @@ impl World {
         for (at, value) in self.hosts[node].tier.take_dirty(file) {
             self.write_by_client(node, object, at, &[value]);
         }
+        let stamp = self.store.objects[object].stamp;
+        if let Some(kept) = self.hosts[node].tier.files.get_mut(&file) {
+            kept.known = Some(stamp);
+        }
+    }
+
+    /// Brings to the store what the node's earlier life left, of files that nobody has written to since.
+    pub(crate) fn recover(&mut self, node: usize) {
+        let files = std::mem::take(&mut self.hosts[node].tier.files);
+        for (file, kept) in files {
+            let object = self.store.current.get(&file).copied();
+            let object = object.filter(|&at| Some(self.store.objects[at].stamp) == kept.known);
+            let Some(object) = object else {
+                continue;
+            };
+            self.faults.recovered += 1;
+            for (at, byte) in kept.bytes {
+                self.write_by_client(node, object, at, &[byte.value]);
+            }
+        }
+        let wait = delay(&mut self.rng, self.plan.store_delay);
+        self.after(wait, Event::Recovered { node });
     }
 
     /// The work of agents when they end.

@@ -179,8 +179,15 @@ impl World {
             view: View(0),
             ..self.plan.config(spare)
         };
+        let tier = self.hosts[at].tier.outlive();
         self.hosts[at] = Host::new(Node::new(config));
+        self.hosts[at].tier = tier;
         self.hosts[at].paused = Time(0);
+        // The new life hears of no view without it.
+        let is_old = |event: &Event| matches!(event, Event::Viewed { node, .. } if *node == at);
+        self.queue.retain(|_, event| !is_old(event));
+        self.leave_bank(at);
+        self.connect_bank(at);
         self.views.told.remove(&spare);
         self.views.members.push(spare);
         self.views.members.sort_unstable();

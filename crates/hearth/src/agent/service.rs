@@ -332,6 +332,11 @@ impl Answerer for Service {
                 self.stop();
                 Ok(ControlAnswer::default())
             }
+            ControlRequest::StopWithAll => {
+                self.node.all_end();
+                self.stop();
+                Ok(ControlAnswer::default())
+            }
         }
     }
 }

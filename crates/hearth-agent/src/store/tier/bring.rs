@@ -112,6 +112,7 @@ impl Tier {
                 }
             };
             for (offset, bytes) in &run.writes {
+                self.await_lease();
                 self.inner.write_bytes(fd.as_fd(), *offset, bytes)?;
             }
             entry.kept().taken(&self.shelf, &run);

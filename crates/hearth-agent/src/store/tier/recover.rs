@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use hearth_client::FileStamp;
 use hearth_client::words::counted;
@@ -22,8 +22,13 @@ use super::kept::{Durable, Kept};
 use super::{Entry, Tier};
 
 impl Tier {
-    /// Reads the records of an earlier life, and brings to the store what it lacks.
-    pub(super) fn recover(&self, root: BorrowedFd<'_>, records: Vec<Record>) -> io::Result<()> {
+    /// Brings to the store what an earlier life left here and it lacks; the second time there is nothing.
+    pub fn recover(&self, root: BorrowedFd<'_>) -> io::Result<()> {
+        let records =
+            std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner));
+        if records.is_empty() {
+            return Ok(());
+        }
         let mut files: HashMap<u64, Kept> = HashMap::new();
         for record in records {
             replay(&mut files, record);

@@ -41,7 +41,9 @@ impl Place {
             kept_elsewhere: self.kept_elsewhere,
         };
         let root = File::open(self.scratch.path().join("store")).unwrap();
-        Tier::open(config, inner, root.as_fd()).unwrap()
+        let tier = Tier::open(config, inner, root.as_fd()).unwrap();
+        tier.recover(root.as_fd()).unwrap();
+        tier
     }
 
     fn tier(&self) -> Arc<Tier> {

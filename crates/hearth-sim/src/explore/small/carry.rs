@@ -65,15 +65,13 @@ impl Small {
             Effect::Direct { ticket } => self.direct(node, ticket)?,
             Effect::Revoke { id, pages, .. } => host.revokes.push_back(Revoke { id, pages }),
             Effect::Release { handle } => host.handles.retain(|&held| held != handle),
-            Effect::Disconnect { peer } => {
-                let what = format!("node {node} gives up {}, which is well", peer.0);
-                return Err(Violation::liveness(what));
-            }
+            Effect::Disconnect { peer } => return Err(given_up(node, peer)),
             Effect::Alarm(Alarm::BytesDropped(..)) => Rc::make_mut(&mut self.book).lose(),
             Effect::Alarm(_)
             | Effect::Forgotten { .. }
             | Effect::Reopen { .. }
             | Effect::TierCut { .. }
+            | Effect::Recover
             | Effect::Offer { .. }
             | Effect::TakeBack { .. }
             | Effect::Refused(_) => {}
@@ -328,4 +326,8 @@ impl Small {
             }
         }
     }
+}
+
+fn given_up(node: u8, peer: NodeId) -> Violation {
+    Violation::liveness(format!("node {node} gives up {}, which is well", peer.0))
 }
