@@ -11,7 +11,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use fixture::{
-    Fixture, LIMIT, finish, is_gone, kill, sh, shell, skipped, text, until, wait_within, well,
+    Fixture, LIMIT, finish, is_gone, kill, kill_alone, sh, shell, skipped, text, until,
+    wait_within, well,
 };
 use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
 
@@ -264,7 +265,7 @@ fn a_mount_ends_with_its_agent_though_its_device_is_held() {
     let agents = fixture.agents();
     let held = devices_of(agents[0]);
     assert!(!held.is_empty(), "it has the device of its mount");
-    kill(&agents);
+    kill_alone(&agents);
     let mut look = Command::new("stat")
         .arg(fixture.mount(0))
         .stderr(Stdio::piped())

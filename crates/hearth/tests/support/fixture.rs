@@ -367,8 +367,34 @@ pub(crate) fn that_hears_interrupts(command: &Command) -> Command {
     hearing
 }
 
-/// Kills processes and waits until they are gone.
+/// Kills agents with their wardens, as when their hosts die, and waits until they are gone.
 pub(crate) fn kill(pids: &[u32]) {
+    for pid in pids.iter().flat_map(|pid| wardens(*pid)) {
+        signal(pid, Signal::KILL);
+    }
+    kill_alone(pids);
+}
+
+/// Processes that would start others in the place of an agent: its children, or its parent.
+fn wardens(agent: u32) -> Vec<u32> {
+    let is_warden = |pid: &u32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        name.trim_end() == "hearth-warden"
+            && (parent(*pid) == Some(agent) || parent(agent) == Some(*pid))
+    };
+    let all = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let all = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    all.filter(is_warden).collect()
+}
+
+fn parent(pid: u32) -> Option<u32> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = stat.rsplit_once(')')?;
+    fields.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
+/// Kills processes and waits until they are gone.
+pub(crate) fn kill_alone(pids: &[u32]) {
     for pid in pids {
         signal(*pid, Signal::KILL);
     }
