@@ -152,7 +152,7 @@ pub(super) struct Again {
 pub(super) fn start(config: &Path, inherited: Inherited) -> (Warden, Beginning) {
     match try_start(config) {
         Ok((ways, None, warden)) => {
-            let warden = Process::of(warden);
+            let warden = warden.and_then(Process::of);
             (Warden(Some(ways)), Beginning::First(inherited, warden))
         }
         Ok((ways, Some(again), _)) => {
@@ -167,7 +167,7 @@ pub(super) fn start(config: &Path, inherited: Inherited) -> (Warden, Beginning) 
     }
 }
 
-fn try_start(config: &Path) -> io::Result<(&'static Ways, Option<Again>, u32)> {
+fn try_start(config: &Path) -> io::Result<(&'static Ways, Option<Again>, Option<u32>)> {
     let (line, its) = Line::pair()?;
     let clock = TimerfdClockId::Boottime;
     let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
@@ -176,10 +176,13 @@ fn try_start(config: &Path) -> io::Result<(&'static Ways, Option<Again>, u32)> {
     let guard = Guard::of_this_process(config, its, ours)?;
     match os::split()? {
         Half::Old(warden) => {
+            // One that starts no other agent is nothing that commands have to know.
+            let number = warden.as_raw_nonzero().get().cast_unsigned();
+            let known = guard.revives().then_some(number);
             guard.forget();
-            Ok((ours, None, warden.as_raw_nonzero().get().cast_unsigned()))
+            Ok((ours, None, known))
         }
-        Half::New => Ok((ours, Some(guard.keep()), 0)),
+        Half::New => Ok((ours, Some(guard.keep()), None)),
     }
 }
 

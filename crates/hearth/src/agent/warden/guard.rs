@@ -106,6 +106,11 @@ impl Guard {
         })
     }
 
+    /// Another agent takes the place of one that dies.
+    pub(super) fn revives(&self) -> bool {
+        self.revives
+    }
+
     /// The other process has it.
     pub(super) fn forget(self) {
         std::mem::forget(self);
