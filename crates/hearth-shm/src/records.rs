@@ -28,7 +28,7 @@ const WORD_MARK: usize = 1;
 /// The first half begins here.
 const HEAD_BYTES: usize = 4096;
 /// Longest log. Memory behind it is taken when it is written.
-const HALF_BYTES: usize = 256 << 20;
+const HALF_BYTES: usize = 128 << 20;
 /// A log is written anew at the earliest when it is twice as long as it was then, and so much longer.
 const SLACK_BYTES: usize = 1 << 20;
 /// Bytes of a length.
