@@ -78,7 +78,7 @@ fn header(kind: u8, head_len: usize, payload_len: usize) -> Vec<u8> {
 
 fn hello(to: u32, from: u32, job: &str) -> Vec<u8> {
     let mut head = [to.to_le_bytes(), from.to_le_bytes()].concat();
-    head.resize(56, 9);
+    head.resize(64, 9);
     head.extend_from_slice(job.as_bytes());
     [header(HELLO, head.len(), 0), head].concat()
 }
@@ -230,10 +230,10 @@ fn a_recorded_proof_is_worth_nothing() {
     stream
         .write_all(&hello(0, 2, "conformance"))
         .expect("member 0 reads");
-    let mut challenge = [0; HEADER_LEN + 72];
+    let mut challenge = [0; HEADER_LEN + 80];
     stream.read_exact(&mut challenge).expect("member 0 answers");
     // The acceptor's own proof, sent back as ours.
-    let proof = [header(3, 32, 0), challenge[HEADER_LEN + 40..].to_vec()].concat();
+    let proof = [header(3, 32, 0), challenge[HEADER_LEN + 48..].to_vec()].concat();
     stream.write_all(&proof).expect("member 0 reads");
     let mut answer = Vec::new();
     let _ = stream.read_to_end(&mut answer);

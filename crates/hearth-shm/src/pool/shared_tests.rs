@@ -239,6 +239,8 @@ fn nothing_is_served_after_the_lease_is_over() {
     let dir = tempfile::tempdir().unwrap();
     let lender = Lender::at(dir.path().join("pool"), 2);
     let (view, _) = lender.view();
+    lender.pool.write(FrameIndex(1), 0, &[5; FRAME]);
+    lender.pool.publish(page(0), FrameIndex(1), FRAME);
     assert_eq!(copy(&view, 0, 3), Ok(vec![5; 3]));
     lender.pool.lease_until(1);
     assert_eq!(copy(&view, 0, 3), Err(Copied::Missing));
