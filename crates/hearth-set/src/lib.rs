@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod agent;
+mod alike;
 pub mod bank;
 pub mod control;
 pub mod failure;
