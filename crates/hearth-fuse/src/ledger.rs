@@ -107,7 +107,7 @@ fn drop_order(node: u64) -> [u8; DROP_BYTES as usize] {
 }
 
 /// The descriptors of this process that are of the device, or clones of it.
-pub(crate) fn devices() -> io::Result<Vec<RawFd>> {
+pub fn devices() -> io::Result<Vec<RawFd>> {
     let mut numbers = Vec::new();
     for entry in std::fs::read_dir("/proc/self/fd")? {
         let entry = entry?;

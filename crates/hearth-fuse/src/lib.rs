@@ -69,6 +69,12 @@ pub mod store {
     pub use crate::sys::{RangeLock, put_on_mask, set_lock, test_lock};
 }
 
+/// Descriptors of an agent that is gone, in a table of which this process has a share.
+pub mod left {
+    pub use crate::ledger::devices;
+    pub use crate::sys::adopt;
+}
+
 pub use ledger::Ledger;
 pub use mount::Mount;
 pub use options::{Identity, MountOptions, OtherUsers, ShownOwners, WhenBusy};

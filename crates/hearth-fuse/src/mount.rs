@@ -2,7 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -81,7 +81,6 @@ impl Mount {
     /// This process has the descriptors of that agent under their old numbers, as far as [`Ledger::descriptors`] names
     /// them, and serves no other mount. It owns them from now on.
     pub fn resume(
-        device: OwnedFd,
         ledger: Arc<Ledger>,
         store_root: OwnedFd,
         session: Arc<dyn Session>,
@@ -95,17 +94,17 @@ impl Mount {
         let ledger = (ledger, Before::of(&known));
         let core = Arc::new(Core::new(ledger, store_root, session, options)?);
         core.restore(&known);
-        let device = Device::of(device)?;
+        let device = Device::left()?;
         let server = greet((&core, &device), *agreed, config)?;
-        let notifier = server.notifier();
+        let (notifier, fresh) = (server.notifier(), server.as_fd().try_clone_to_owned()?);
         let revoker = core.revoker.start()?;
         core.reopen_all(&known);
         core.drop_attributes(&notifier);
         device.send_again()?;
         let point = point.filter(|point| !point.as_os_str().is_empty());
         let mount = Mount::serve(server, revoker, point)?;
-        core.revoker.speak_by(notifier.clone());
-        core.drop_pages(&known, notifier)?;
+        core.revoker.speak_by(notifier);
+        core.drop_pages(fresh)?;
         Ok(mount)
     }
 

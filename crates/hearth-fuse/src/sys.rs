@@ -61,8 +61,9 @@ fn lock_call(fd: BorrowedFd<'_>, command: i32, lock: RangeLock) -> io::Result<li
     }
 }
 
-/// Takes over a descriptor that an agent has left behind under this number.
-pub(crate) fn adopt(number: RawFd) -> io::Result<OwnedFd> {
+/// Takes over a descriptor that an agent has left behind under this number. To be called for such numbers alone, each once:
+/// nobody else in this process may have it.
+pub fn adopt(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: asks about a number, which may be that of nothing.
     if unsafe { libc::fcntl(number, libc::F_GETFD) } < 0 {
         return Err(io::Error::last_os_error());

@@ -18,7 +18,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixDatagram;
 use std::sync::{Arc, mpsc};
 use std::thread;
@@ -53,22 +53,22 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Of all descriptors of the device that are open here, one is given; the mount has them all.
-    pub(crate) fn of(given: OwnedFd) -> io::Result<Device> {
+    /// All descriptors of devices that are open here are of the mount.
+    pub(crate) fn left() -> io::Result<Device> {
         let mut old = devices()?;
-        match another(given.as_fd()) {
+        let first = old
+            .pop()
+            .ok_or_else(|| io::Error::other("its device is gone"))?;
+        let first = adopt(first)?;
+        match another(first.as_fd()) {
             Ok(fresh) => {
-                old.push(given.as_raw_fd());
-                old.sort_unstable();
-                old.dedup();
                 // It is closed with the others.
-                std::mem::forget(given);
+                old.push(first.into_raw_fd());
                 Ok(Device { fresh, old })
             }
             Err(error) => {
                 log::debug!("the device of the mount is served as it is: {error}");
-                old.retain(|number| *number != given.as_raw_fd());
-                Ok(Device { fresh: given, old })
+                Ok(Device { fresh: first, old })
             }
         }
     }
@@ -243,18 +243,13 @@ impl Core {
     }
 
     /// Has it drop all pages, on a thread of its own, as that may wait for workers.
-    pub(crate) fn drop_pages(
-        self: &Arc<Self>,
-        known: &Known,
-        notifier: Notifier,
-    ) -> io::Result<()> {
-        let mut ids: Vec<u64> = known.handles.values().map(|one| one.opened.node).collect();
-        let is_open = |id: &u64| self.nodes.node(*id).is_ok_and(|node| node.is_open());
-        ids.extend(self.nodes.ids().into_iter().filter(|id| !is_open(id)));
+    pub(crate) fn drop_pages(&self, device: OwnedFd) -> io::Result<()> {
+        let ledger = Arc::clone(&self.ledger);
         let thread = thread::Builder::new().name("fuse-takeover".to_owned());
         thread.spawn(move || {
-            for id in ids {
-                let _ = notifier.inval_inode(INodeNo(id), 0, 0);
+            if let Err(error) = ledger.drop_pages(device.as_fd()) {
+                // The mount is going away, as a rule.
+                log::info!("pages of the mount are not dropped: {error}");
             }
         })?;
         Ok(())

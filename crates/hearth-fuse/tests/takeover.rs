@@ -44,11 +44,11 @@ fn an_agent_serves_until_it_is_told_to_end() {
     say("started");
     let _mount = match wait().split_once(' ') {
         Some((pid, ledger)) => {
-            let (device, ledger) = inherit(pid, ledger);
+            let ledger = inherit(pid, ledger);
             leave_room();
             say(&format!("ledger {}", ledger.as_fd().as_raw_fd()));
             wait();
-            Mount::resume(device, ledger, root(), session.clone(), options).unwrap()
+            Mount::resume(ledger, root(), session.clone(), options).unwrap()
         }
         None => {
             leave_room();
@@ -106,12 +106,11 @@ fn leave_room() {
 }
 
 /// Takes the descriptors of an agent that is stopped, each under its number, as they would be in a table that outlives it.
-fn inherit(pid: &str, ledger: &str) -> (OwnedFd, Arc<Ledger>) {
+fn inherit(pid: &str, ledger: &str) -> Arc<Ledger> {
     let process = Pid::from_raw(pid.parse().unwrap()).unwrap();
     let process = pidfd_open(process, PidfdFlags::empty()).unwrap();
     let get = |number| pidfd_getfd(&process, number, PidfdGetfdFlags::empty()).unwrap();
     let ledger = Ledger::from_fd(get(ledger.parse().unwrap())).unwrap();
-    let mut device = None;
     let own = ledger.as_fd().as_raw_fd();
     let devices = fs::read_dir(format!("/proc/{pid}/fd"))
         .unwrap()
@@ -128,12 +127,10 @@ fn inherit(pid: &str, ledger: &str) -> (OwnedFd, Arc<Ledger>) {
     for number in devices.iter().copied().chain(others) {
         let taken = rustix::io::fcntl_dupfd_cloexec(get(number), number).unwrap();
         assert_eq!(taken.as_raw_fd(), number);
-        match device {
-            None => device = Some(taken),
-            Some(_) => drop(taken.into_raw_fd()),
-        }
+        // The mount has it.
+        let _ = taken.into_raw_fd();
     }
-    (device.unwrap(), Arc::new(ledger))
+    Arc::new(ledger)
 }
 
 /// An agent in a process of its own.

@@ -7,7 +7,7 @@
 
 use std::fs::{self, File};
 use std::io;
-use std::os::fd::{BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 
 use rustix::process::Pid;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
@@ -90,20 +90,6 @@ pub(crate) fn split() -> io::Result<Half> {
             .map(Half::Old)
             .ok_or_else(io::Error::last_os_error),
     }
-}
-
-/// Closes a descriptor that an agent had which is dead.
-pub(crate) fn close_of_the_dead(fd: RawFd) {
-    // SAFETY: its owner was in a process that is no more; nothing in this one owns it, which the caller has seen to.
-    unsafe { rustix::io::close(fd) };
-}
-
-/// Takes a descriptor over that an agent had which is dead.
-pub(crate) fn of_the_dead(fd: RawFd) -> io::Result<OwnedFd> {
-    // SAFETY: it is looked at only while this call lasts; one that is not open is refused.
-    rustix::io::fcntl_getfd(unsafe { BorrowedFd::borrow_raw(fd) })?;
-    // SAFETY: it is open, and its owner was in a process that is no more.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// A descriptor of its own for what a number stands for.

@@ -15,7 +15,7 @@ use hearth_gateway::Gateway;
 
 use super::metrics;
 use super::served_mount::{Door, Served, WardedMount};
-use super::warden::{Held, Taken, Warden};
+use super::warden::{Held, Warden};
 use crate::gateway;
 use crate::node::Node;
 use hearth_agent::Replicas;
@@ -210,13 +210,9 @@ impl Service {
     pub(super) fn take_over(&self, held: &Held) -> Result<(), Failure> {
         let what = || "cannot take over the mount of the agent that died".to_owned();
         let root = self.node.store_root()?;
-        let Taken {
-            device,
-            ledger,
-            namespaces,
-        } = held.take().or_fail(what)?;
+        let (ledger, namespaces) = held.take().or_fail(what)?;
         let (options, session) = (self.options(held.ids), self.node.session());
-        let mount = Mount::resume(device, ledger, root, session, options).or_fail(what)?;
+        let mount = Mount::resume(ledger, root, session, options).or_fail(what)?;
         let mount = self.warded(mount, held.clone());
         let mut door = self.door();
         match held.at.clone() {

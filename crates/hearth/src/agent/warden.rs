@@ -21,7 +21,7 @@ use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use hearth_fuse::Ledger;
+use hearth_fuse::{Ledger, left};
 use hearth_set::control::Ids;
 use hearth_set::process::Process;
 use rustix::time::{TimerfdClockId, TimerfdFlags, timerfd_create};
@@ -70,7 +70,7 @@ pub(super) struct Held {
 }
 
 impl Held {
-    /// A mount, and the descriptors of its ledger and namespaces.
+    /// A mount that is to be.
     pub(super) fn new(ledger: &Ledger, ids: Ids) -> Held {
         Held {
             ledger: ledger.as_fd().as_raw_fd(),
@@ -98,25 +98,12 @@ impl Held {
         Held { namespaces, ..self }
     }
 
-    /// Takes it over from an agent that is dead.
-    pub(super) fn take(&self) -> io::Result<Taken> {
-        let ledger = Ledger::from_fd(os::of_the_dead(self.ledger)?)?;
-        let namespaces = self.namespaces.iter().copied().map(os::of_the_dead);
-        let device = guard::devices()?.into_iter().next();
-        let device = device.ok_or_else(|| io::Error::other("its device is gone"))?;
-        Ok(Taken {
-            device: os::of_the_dead(device)?,
-            ledger: Arc::new(ledger),
-            namespaces: namespaces.collect::<io::Result<_>>()?,
-        })
+    /// Its ledger and its namespaces, from an agent that is dead.
+    pub(super) fn take(&self) -> io::Result<(Arc<Ledger>, Vec<OwnedFd>)> {
+        let ledger = Ledger::from_fd(left::adopt(self.ledger)?)?;
+        let namespaces = self.namespaces.iter().copied().map(left::adopt);
+        Ok((Arc::new(ledger), namespaces.collect::<io::Result<_>>()?))
     }
-}
-
-/// The remains of an agent's mount.
-pub(super) struct Taken {
-    pub(super) device: OwnedFd,
-    pub(super) ledger: Arc<Ledger>,
-    pub(super) namespaces: Vec<OwnedFd>,
 }
 
 /// An agent's part of its warden. Nothing of it is ever closed: the next agent has it, too.
@@ -199,11 +186,12 @@ impl Warden {
 
     /// The mount of a dead agent cannot be served: programs wait for it no more.
     pub(super) fn lose_mount(&self) {
-        match guard::devices() {
-            Ok(devices) => devices.into_iter().for_each(os::close_of_the_dead),
-            Err(error) => {
-                log::error!("programs wait for ever in a mount that nobody serves: {error}")
-            }
+        let closed = left::devices().and_then(|devices| {
+            let mut devices = devices.into_iter().map(left::adopt);
+            devices.try_for_each(|device| device.map(drop))
+        });
+        if let Err(error) = closed {
+            log::error!("programs wait for ever in a mount that nobody serves: {error}");
         }
         self.serves(None);
     }

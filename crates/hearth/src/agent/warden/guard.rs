@@ -8,7 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use hearth_fuse::Ledger;
+use hearth_fuse::{Ledger, left};
 use hearth_set::agent::AgentConfig;
 use hearth_set::job::SetOwner;
 use hearth_set::leftovers;
@@ -37,8 +37,6 @@ const PAUSE_MAX: Duration = Duration::from_secs(10);
 
 /// Agents that crashed one after another before they were ready. The mount is given up then.
 const CRASHES_MAX: u32 = 8;
-
-const DEVICE: &str = "/dev/fuse";
 
 /// The facts that a warden knows of its agent.
 pub(super) struct Guard {
@@ -263,14 +261,13 @@ impl Guard {
     /// Descriptors of the dead agent are closed: connections to peers and programs, memory, files that no program has open.
     fn close_all_but_mount(&self) {
         let kept = self.kept();
-        let Ok(open) = open() else {
-            return;
-        };
-        for (fd, of) in open {
-            // Requests that came through a device are asked again first.
-            if fd > 2 && !kept.contains(&fd) && of != Path::new(DEVICE) {
-                os::close_of_the_dead(fd);
-            }
+        let open = fs::read_dir("/proc/self/fd").into_iter().flatten();
+        let open: Vec<RawFd> = open
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .collect();
+        for fd in open.into_iter().filter(|fd| *fd > 2 && !kept.contains(fd)) {
+            // The listing's own is closed by now.
+            drop(left::adopt(fd));
         }
     }
 
@@ -307,7 +304,7 @@ impl Guard {
 }
 
 fn drop_all_pages(ledger: RawFd) -> io::Result<()> {
-    let device = devices()?.into_iter().next();
+    let device = left::devices()?.into_iter().next();
     let device = os::copy_of(device.ok_or(io::ErrorKind::NotFound)?)?;
     let ledger = Ledger::from_fd(os::copy_of(ledger)?)?;
     ledger.drop_pages(device.as_fd())
@@ -320,25 +317,6 @@ fn drop_all_pages(ledger: RawFd) -> io::Result<()> {
 )]
 fn leave() -> ! {
     std::process::exit(0);
-}
-
-/// Descriptors of the table that stand for a mount's device, the first one first.
-pub(super) fn devices() -> io::Result<Vec<RawFd>> {
-    let mut devices = open()?;
-    devices.retain(|(_, of)| of == Path::new(DEVICE));
-    let mut numbers: Vec<RawFd> = devices.into_iter().map(|(fd, _)| fd).collect();
-    numbers.sort_unstable();
-    Ok(numbers)
-}
-
-/// All descriptors, and what they stand for.
-fn open() -> io::Result<Vec<(RawFd, PathBuf)>> {
-    let listed: Vec<RawFd> = fs::read_dir("/proc/self/fd")?
-        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-        .collect();
-    // The listing's own is closed by now.
-    let named = |fd: RawFd| Some((fd, fs::read_link(format!("/proc/self/fd/{fd}")).ok()?));
-    Ok(listed.into_iter().filter_map(named).collect())
 }
 
 /// True for a process whose first thread has ended.
