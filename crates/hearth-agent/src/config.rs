@@ -179,6 +179,46 @@ pub fn pool_bytes_least(page_bytes: u32) -> u64 {
 }
 
 impl AgentSettings {
+    /// The plain settings of an agent over a store that it has: of the first life, alone with its list of members, with
+    /// 8 MiB chunks of 256 KiB pages and 256 MiB of memory.
+    pub fn plain(
+        (node, members): (u32, Vec<SocketAddr>),
+        (job, secret): (String, Secret),
+        (store_root, job_dir): (PathBuf, PathBuf),
+    ) -> AgentSettings {
+        AgentSettings {
+            node,
+            incarnation: 1,
+            succeeds: None,
+            members,
+            secret,
+            job,
+            store_root,
+            store: StoreSpec::Posix,
+            policy: Policy::Home,
+            semantics: Semantics::Posix,
+            rules: Vec::new(),
+            allocation: Allocation::Slot,
+            close: CloseRule::Flushed,
+            page_bytes: 256 << 10,
+            chunk_bytes: 8 << 20,
+            pool_bytes: 256 << 20,
+            flush_age: Duration::from_secs(5),
+            kernel_cache: false,
+            ranges: Ranges::default(),
+            job_dir,
+            join_span: Duration::from_secs(120),
+            waits: WaitWords::default(),
+            bank: None,
+            tier: None,
+            synced: Synced::Store,
+            replicas: Replicas::None,
+            balance: true,
+            membership: MembershipRule::Static,
+            lease_alarm: None,
+        }
+    }
+
     /// True if files go to agents with room. Bytes of a file in a tier would not go along.
     pub(crate) fn balances(&self) -> bool {
         self.balance && self.policy == Policy::Local && self.tier.is_none()

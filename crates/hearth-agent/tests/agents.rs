@@ -34,36 +34,14 @@ fn set(nodes: u32, change: impl Fn(&mut AgentSettings)) -> Set {
     let starts: Vec<_> = (0..)
         .zip(listeners)
         .map(|(node, listener)| {
+            let place = (dir.path().to_owned(), job.path().to_owned());
+            let named = ("test".to_owned(), Secret::new([7; 32]));
             let mut config = AgentSettings {
-                node,
-                incarnation: 1,
-                succeeds: None,
-                members: members.clone(),
-                secret: Secret::new([7; 32]),
-                job: "test".to_owned(),
-                store_root: dir.path().to_owned(),
-                store: StoreSpec::parse("posix").expect("a store"),
-                policy: Policy::Home,
-                semantics: Semantics::Posix,
-                rules: Vec::new(),
-                allocation: Allocation::Slot,
-                close: CloseRule::Flushed,
                 page_bytes: 4096,
                 chunk_bytes: 4 * 4096,
                 pool_bytes: 16 << 20,
                 flush_age: Duration::from_secs(3600),
-                kernel_cache: false,
-                ranges: Ranges::default(),
-                job_dir: job.path().to_owned(),
-                join_span: Duration::from_secs(120),
-                waits: hearth_agent::WaitWords::default(),
-                bank: None,
-                tier: None,
-                synced: hearth_agent::Synced::Store,
-                replicas: hearth_agent::Replicas::None,
-                balance: true,
-                membership: hearth_agent::MembershipRule::Static,
-                lease_alarm: None,
+                ..AgentSettings::plain((node, members.clone()), named, place)
             };
             change(&mut config);
             thread::spawn(move || Agent::start(config, listener).expect("an agent"))

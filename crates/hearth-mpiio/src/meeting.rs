@@ -12,9 +12,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use hearth_agent::AgentSettings;
 use hearth_agent::net::{Carrier, Endpoint, Secret};
 use hearth_agent::store::StoreSpec;
-use hearth_agent::{AgentSettings, Allocation};
 use hearth_mpi::{Comm, Lines, MpiEndpoint};
 
 use crate::job::Parts;
@@ -164,36 +164,20 @@ fn build(
     (id, secret, host_leader): (u64, [u8; SECRET_BYTES], bool),
 ) -> Option<Parts> {
     let directory = directory(&settings, id);
+    let shared = directory.clone().unwrap_or_else(std::env::temp_dir);
+    let named = (format!("mpi-{id:016x}"), Secret::new(secret));
+    let place = (settings.root.clone(), shared);
     let config = AgentSettings {
-        node: rank,
-        incarnation: 1,
-        succeeds: None,
-        members,
-        secret: Secret::new(secret),
-        job: format!("mpi-{id:016x}"),
-        store_root: settings.root.clone(),
         store: settings.backing.clone(),
         policy: settings.policy,
         semantics: settings.semantics,
-        rules: Vec::new(),
-        allocation: Allocation::Slot,
         close: settings.close,
         page_bytes: settings.page_bytes,
         chunk_bytes: settings.chunk_bytes,
         pool_bytes: settings.pool_bytes,
         flush_age: FLUSH_AGE,
-        kernel_cache: false,
-        ranges: hearth_agent::Ranges::default(),
-        job_dir: directory.clone().unwrap_or_else(std::env::temp_dir),
         join_span: JOIN_SPAN,
-        waits: hearth_agent::WaitWords::default(),
-        bank: None,
-        tier: None,
-        synced: hearth_agent::Synced::Store,
-        replicas: hearth_agent::Replicas::None,
-        balance: true,
-        membership: hearth_agent::MembershipRule::Static,
-        lease_alarm: None,
+        ..AgentSettings::plain((rank, members), named, place)
     };
     let agents = JobAgents::asleep(config, endpoint)
         .inspect_err(|error| say(&format_args!("cannot start a thread: {error}")))

@@ -1,8 +1,7 @@
 //! Agents inside this process, for benchmarks of the session itself.
 
 use hearth_agent::net::Secret;
-use hearth_agent::store::StoreSpec;
-use hearth_agent::{Agent, AgentSettings, Allocation, CloseRule, Policy, Semantics};
+use hearth_agent::{Agent, AgentSettings};
 use hearth_client::{
     Access, FileKey, FileStamp, Keep, OpenFile, OpenedFile, Outcome, Session, SessionHandle,
 };
@@ -33,36 +32,15 @@ pub(crate) fn agents(
     let starts: Vec<_> = (0..)
         .zip(listeners)
         .map(|(node, listener)| {
+            let named = ("bench".to_owned(), Secret::new([0; 32]));
+            let place = (store.to_owned(), job_dir.to_owned());
             let config = AgentSettings {
-                node,
-                incarnation: 1,
-                succeeds: None,
-                members: members.clone(),
-                secret: Secret::new([0; 32]),
-                job: "bench".to_owned(),
-                store_root: store.to_owned(),
-                store: StoreSpec::Posix,
-                policy: Policy::Home,
-                semantics: Semantics::Posix,
-                rules: Vec::new(),
-                allocation: Allocation::Slot,
-                close: CloseRule::Flushed,
                 page_bytes,
                 chunk_bytes: (8 << 20).max(u64::from(page_bytes)),
                 pool_bytes,
-                flush_age: Duration::from_secs(5),
-                kernel_cache: false,
-                job_dir: job_dir.to_owned(),
-                ranges: hearth_agent::Ranges::default(),
                 join_span: Duration::from_secs(20),
-                waits: hearth_agent::WaitWords::default(),
-                bank: None,
-                tier: None,
-                synced: hearth_agent::Synced::Store,
-                replicas: hearth_agent::Replicas::None,
                 balance: false,
-                membership: hearth_agent::MembershipRule::Static,
-                lease_alarm: None,
+                ..AgentSettings::plain((node, members.clone()), named, place)
             };
             thread::spawn(move || {
                 // The agent's threads inherit the place.

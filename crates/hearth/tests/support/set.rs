@@ -1,8 +1,7 @@
 //! Agents of this process, each with a real FUSE mount over one store.
 
 use hearth_agent::net::Secret;
-use hearth_agent::store::StoreSpec;
-use hearth_agent::{Agent, AgentSettings, Allocation, CloseRule, Policy, Semantics};
+use hearth_agent::{Agent, AgentSettings};
 use hearth_fuse::{Ledger, Mount, MountOptions, WhenBusy};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -31,36 +30,13 @@ pub(crate) fn skipped(test: &str) -> bool {
 
 /// The settings of one agent over `dir/store`.
 fn settings(node: u32, members: Vec<SocketAddr>, dir: &Path) -> AgentSettings {
+    let named = ("test".to_owned(), Secret::new([9; 32]));
     AgentSettings {
-        node,
-        incarnation: 1,
-        succeeds: None,
-        members,
-        secret: Secret::new([9; 32]),
-        job: "test".to_owned(),
-        store_root: dir.join("store"),
-        store: StoreSpec::Posix,
-        policy: Policy::Home,
-        semantics: Semantics::Posix,
-        rules: Vec::new(),
-        allocation: Allocation::Slot,
-        close: CloseRule::Flushed,
         page_bytes: 4096,
         chunk_bytes: 4 * 4096,
         pool_bytes: 16 << 20,
         flush_age: Duration::from_millis(300),
-        kernel_cache: false,
-        job_dir: dir.to_owned(),
-        ranges: hearth_agent::Ranges::default(),
-        join_span: Duration::from_secs(120),
-        waits: hearth_agent::WaitWords::default(),
-        bank: None,
-        tier: None,
-        synced: hearth_agent::Synced::Store,
-        replicas: hearth_agent::Replicas::None,
-        balance: true,
-        membership: hearth_agent::MembershipRule::Static,
-        lease_alarm: None,
+        ..AgentSettings::plain((node, members), named, (dir.join("store"), dir.to_owned()))
     }
 }
 
