@@ -144,15 +144,18 @@ impl Cluster {
             .or_fail(|| format!("cannot signal agent {agent}"))
     }
 
-    /// Kills an agent, and waits until it is gone.
+    /// Kills an agent and its warden, as the end of a host does, and waits until they are gone.
     pub fn kill(&self, agent: usize) -> Result<(), Failure> {
         let what = || format!("cannot kill agent {agent}");
-        let process = self.processes()[agent];
-        process.signal(Signal::KILL).or_fail(what)?;
-        match process.wait_gone(GONE_SPAN).or_fail(what)? {
-            true => Ok(()),
-            false => Err(Failure::new(what())),
+        let entry = &self.launched().set.file.agents[agent];
+        // The warden first: it would start the next agent.
+        for process in entry.warden.into_iter().chain([entry.process]) {
+            process.signal(Signal::KILL).or_fail(what)?;
+            if !process.wait_gone(GONE_SPAN).or_fail(what)? {
+                return Err(Failure::new(what()));
+            }
         }
+        Ok(())
     }
 
     /// Ends agents of which one was killed; what is dirty is lost.
