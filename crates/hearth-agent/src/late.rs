@@ -41,7 +41,8 @@ impl About {
 pub(crate) fn words(state: &State, now: Time) -> Vec<(Option<Ticket>, String)> {
     let asked = state.tickets.abouts();
     let name = |file| state.files.called(file);
-    words_of(asked, state.node(), now, name)
+    let set = (state.node(), state.member.waits_for());
+    words_of(asked, set, now, name)
 }
 
 /// The other agents that this one reaches, where it needs some to answer.
@@ -60,9 +61,10 @@ pub(crate) fn words_of_calls(
     calls: Vec<LateCall>,
     (now, reach): (Time, Reach),
 ) -> Vec<String> {
-    let why = match reach {
-        Reach::Majority => "the store is slow, or another program has a lock",
-        Reach::TooFew => "this agent does not reach a majority of the others",
+    let why = match (reach, state.member.waits_for()) {
+        (Reach::TooFew, _) => "this agent does not reach a majority of the others".to_owned(),
+        (Reach::Majority, Some(awaited)) => over_there(awaited),
+        (Reach::Majority, None) => "the store is slow, or another program has a lock".to_owned(),
     };
     let waited = |about: &About| Span(now.0.saturating_sub(about.since.0));
     let late = state.tickets.abouts().map(|(_, about)| about);
@@ -98,7 +100,7 @@ pub(crate) fn look(state: &mut State, now: Time) {
 
 fn words_of(
     asked: impl Iterator<Item = (Ticket, About)>,
-    node: &Node,
+    (node, awaited): (&Node, Option<&str>),
     now: Time,
     name: impl Fn(FileId) -> String,
 ) -> Vec<(Option<Ticket>, String)> {
@@ -125,7 +127,7 @@ fn words_of(
             "{} {seconds} s for {}{file}: {}",
             WAITS,
             about.what,
-            owers(&agents)
+            owers(&agents, awaited)
         );
         words.push((Some(ticket), word));
     }
@@ -137,11 +139,17 @@ fn words_of(
 /// How the word of a request begins.
 const WAITS: &str = "a program has waited";
 
-fn owers(agents: &[u32]) -> String {
+/// The members change, and this agent has not gone over.
+fn over_there(awaited: &str) -> String {
+    format!("the set goes over to other members, and this agent waits for {awaited}")
+}
+
+fn owers(agents: &[u32], awaited: Option<&str>) -> String {
     let listed: Vec<String> = agents.iter().map(u32::to_string).collect();
-    match agents {
-        [] => "no other agent owes an answer, so its own store is slow, or what it shares with other programs of this host is in use".to_owned(),
-        [one] => format!("agent {one} owes an answer"),
+    match (agents, awaited) {
+        ([], Some(awaited)) => over_there(awaited),
+        ([], None) => "no other agent owes an answer, so its own store is slow, or what it shares with other programs of this host is in use".to_owned(),
+        ([one], _) => format!("agent {one} owes an answer"),
         _ => format!("agents {} owe answers", listed.join(", ")),
     }
 }
@@ -245,7 +253,7 @@ mod tests {
         };
         let asked = [(Ticket(1), about)].into_iter();
         let name = |file: FileId| format!("inode {}", file.0);
-        let words = words_of(asked, node, BEGIN + Span::secs(seconds), name);
+        let words = words_of(asked, (node, None), BEGIN + Span::secs(seconds), name);
         words.into_iter().map(|(_, word)| word).collect()
     }
 
