@@ -55,6 +55,9 @@ fn holder(
     namespaces: &mut HashMap<PathBuf, Copies>,
 ) -> Option<Holder> {
     let proc = PathBuf::from(format!("/proc/{pid}"));
+    if is_held_up(&proc) {
+        return None;
+    }
     let namespace = fs::read_link(proc.join("ns/mnt")).ok()?;
     let copies = namespaces
         .entry(namespace)
@@ -69,6 +72,14 @@ fn holder(
         name: name.trim().to_owned(),
         how,
     })
+}
+
+/// True for a process in an uninterruptible wait. One that begins a program meanwhile shows this alone: all else that is read of
+/// it waits as long, and cannot be called off.
+fn is_held_up(proc: &Path) -> bool {
+    let status = fs::read_to_string(proc.join("status")).unwrap_or_default();
+    let mut lines = status.lines();
+    lines.any(|line| line.starts_with("State:\tD"))
 }
 
 fn copies(proc: &Path, device: (u32, u32)) -> Copies {
