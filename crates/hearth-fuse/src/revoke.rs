@@ -1,6 +1,6 @@
 //! Drops what the kernel keeps, when the session says so.
 //!
-//! One thread, one queue. A notification about pages waits for the kernel's folio locks. So it may wait for a
+//! One queue, one thread as a rule. A notification about pages waits for the kernel's folio locks. So it may wait for a
 //! read or a write-back that the session has yet to answer. Nothing else ever waits for this thread while holding
 //! a lock.
 //!
@@ -9,6 +9,9 @@
 //! wait, and the write to wait for the revocation, neither would end. So as soon as a write-back of a file is
 //! seen, revocations of that file count as done at once. The kernel is told afterwards. Programs on different
 //! nodes that map one file shared and writable are given no order between their stores.
+//!
+//! The thread waits all the same, and the session may answer that write only after other files are revoked: all are, when
+//! members change. So a thread that may be held up has another beside it. Orders of one file keep their order.
 //!
 //! While a truncation of this mount is under way the kernel sends no write-back of the file at all. A revocation
 //! of a dirty page waits for one. So the same holds from the request to its answer, for a file that a program of
@@ -36,6 +39,9 @@ use crate::nodes::Nodes;
 
 type Done = Box<dyn FnOnce() + Send>;
 
+/// The subject of an order: a file, and its pages or its attributes alone.
+type What = (FileKey, Option<PageRange>);
+
 /// The kernel holds back write-backs of a file until this is dropped.
 pub(crate) struct HeldBack {
     revoker: Arc<KernelRevoker>,
@@ -47,6 +53,9 @@ impl Drop for HeldBack {
         self.revoker.write_back_ends(self.file);
     }
 }
+
+/// Threads at most: one per file whose revocation is held up, and one more.
+const THREADS_MAX: usize = 64;
 
 /// Asks the kernel for attributes only: no pages, no folio locks, so any thread may.
 const ATTRIBUTES_ONLY: i64 = -1;
@@ -62,16 +71,50 @@ pub(crate) struct KernelRevoker {
     notifier: OnceLock<Notifier>,
     state: Mutex<State>,
     changed: Condvar,
+    /// For the threads that it starts.
+    me: Weak<KernelRevoker>,
 }
 
 #[derive(Default)]
 struct State {
     queue: VecDeque<Order>,
-    /// The one that the thread is telling the kernel about.
-    current: Option<Order>,
+    /// Those that a thread is telling the kernel about, at most one per file.
+    current: HashMap<FileKey, Order>,
     /// Write-backs of mapped pages that the session has not answered, per file.
     write_backs: HashMap<FileKey, u32>,
+    threads: usize,
     closed: bool,
+}
+
+impl State {
+    /// The place of the first order that may be carried out now.
+    fn due(&self) -> Option<usize> {
+        let is_free = |order: &Order| !self.current.contains_key(&order.file);
+        self.queue.iter().position(is_free)
+    }
+
+    /// A thread takes the first order that is due.
+    fn begin(&mut self) -> Option<What> {
+        let order = self.due().and_then(|at| self.queue.remove(at))?;
+        let what = (order.file, order.pages);
+        self.current.insert(order.file, order);
+        Some(what)
+    }
+
+    /// True if one more thread is needed, which is counted from now on.
+    fn count_in_helper(&mut self) -> bool {
+        let is_needed = self.needs_thread();
+        self.threads += usize::from(is_needed);
+        is_needed
+    }
+
+    /// True if orders are due, and every thread may be held up by a write-back.
+    fn needs_thread(&self) -> bool {
+        let held_up = self.current.keys();
+        let held_up = held_up.filter(|file| self.write_backs.contains_key(file));
+        let all_are = held_up.count() >= self.threads;
+        all_are && (1..THREADS_MAX).contains(&self.threads) && self.due().is_some()
+    }
 }
 
 struct Order {
@@ -88,7 +131,7 @@ impl KernelRevoker {
         (calls, leaving): (Arc<Calls>, Arc<Leaving>),
         session: Weak<dyn Session>,
     ) -> Arc<KernelRevoker> {
-        Arc::new(KernelRevoker {
+        Arc::new_cyclic(|me| KernelRevoker {
             nodes,
             memory,
             idle,
@@ -98,6 +141,7 @@ impl KernelRevoker {
             notifier: OnceLock::new(),
             state: Mutex::default(),
             changed: Condvar::new(),
+            me: Weak::clone(me),
         })
     }
 
@@ -112,9 +156,31 @@ impl KernelRevoker {
     /// Starts the thread.
     pub(crate) fn start(self: &Arc<Self>) -> io::Result<JoinHandle<()>> {
         let revoker = Arc::clone(self);
-        thread::Builder::new()
-            .name("fuse-revoker".to_owned())
-            .spawn(move || revoker.serve())
+        self.lock().threads = 1;
+        named().spawn(move || {
+            while let Some(order) = revoker.next() {
+                revoker.carry_out(order);
+            }
+        })
+    }
+
+    /// Starts another thread if those that there are may be held up. It ends when nothing is due.
+    fn help(&self) {
+        let Some(revoker) = self.me.upgrade() else {
+            return;
+        };
+        if !self.lock().count_in_helper() {
+            return;
+        }
+        let helper = named().spawn(move || {
+            while let Some(order) = revoker.next_for_helper() {
+                revoker.carry_out(order);
+            }
+        });
+        if let Err(error) = helper {
+            self.lock().threads -= 1;
+            log::warn!("revocations wait for a write-back: cannot start a thread: {error}");
+        }
     }
 
     /// Ends the thread when the queue is empty; the kernel keeps nothing from then on.
@@ -135,12 +201,13 @@ impl KernelRevoker {
             let mut state = self.lock();
             *state.write_backs.entry(file).or_default() += 1;
             let State { queue, current, .. } = &mut *state;
-            let orders = queue.iter_mut().chain(current.as_mut());
+            let orders = queue.iter_mut().chain(current.values_mut());
             orders
                 .filter(|order| order.file == file)
                 .filter_map(|order| order.done.take())
                 .collect()
         };
+        self.help();
         freed.into_iter().for_each(|done| done());
     }
 
@@ -169,23 +236,24 @@ impl KernelRevoker {
         self.state.lock().expect("nothing panics under this lock")
     }
 
-    fn serve(&self) {
-        while let Some((file, pages)) = self.next() {
-            self.memory.wait_for_answers(file);
-            self.end_idle(file);
-            let node = self.nodes.id_of(file);
-            self.tell_programs(file, pages, node);
-            if let Some(node) = node {
-                let (offset, len) = kernel_range(pages);
-                self.notify(node, offset, len);
-                if pages.is_none() {
-                    self.leaving.note(node);
-                }
+    fn carry_out(&self, (file, pages): What) {
+        self.help();
+        self.memory.wait_for_answers(file);
+        self.end_idle(file);
+        let node = self.nodes.id_of(file);
+        self.tell_programs(file, pages, node);
+        if let Some(node) = node {
+            let (offset, len) = kernel_range(pages);
+            self.notify(node, offset, len);
+            if pages.is_none() {
+                self.leaving.note(node);
             }
-            let done = self.lock().current.take().and_then(|order| order.done);
-            if let Some(done) = done {
-                done();
-            }
+        }
+        let order = self.lock().current.remove(&file);
+        // Another order of the file may be due now.
+        self.changed.notify_all();
+        if let Some(done) = order.and_then(|order| order.done) {
+            done();
         }
     }
 
@@ -213,15 +281,13 @@ impl KernelRevoker {
         }
     }
 
-    fn next(&self) -> Option<(FileKey, Option<PageRange>)> {
+    fn next(&self) -> Option<What> {
         let mut state = self.lock();
         loop {
-            if let Some(order) = state.queue.pop_front() {
-                let what = (order.file, order.pages);
-                state.current = Some(order);
-                return Some(what);
+            if let Some(order) = state.begin() {
+                return Some(order);
             }
-            if state.closed {
+            if state.closed && state.queue.is_empty() {
                 return None;
             }
             state = self
@@ -229,6 +295,15 @@ impl KernelRevoker {
                 .wait(state)
                 .expect("nothing panics under this lock");
         }
+    }
+
+    fn next_for_helper(&self) -> Option<What> {
+        let mut state = self.lock();
+        let order = state.begin();
+        if order.is_none() {
+            state.threads -= 1;
+        }
+        order
     }
 
     fn notify(&self, node: u64, offset: i64, len: i64) {
@@ -269,6 +344,7 @@ impl Revoker for KernelRevoker {
                 early
             }
         };
+        self.help();
         if let Some(done) = early {
             done();
         }
@@ -288,10 +364,49 @@ impl Revoker for KernelRevoker {
     }
 }
 
+fn named() -> thread::Builder {
+    thread::Builder::new().name("fuse-revoker".to_owned())
+}
+
 /// Offset and length as the kernel takes them: length 0 means to the end.
 fn kernel_range(pages: Option<PageRange>) -> (i64, i64) {
     let Some(range) = pages else { return (0, 0) };
     let offset = i64::try_from(range.offset).unwrap_or(i64::MAX);
     let len = i64::try_from(range.len).unwrap_or(0);
     (offset, len)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn order(ino: u64) -> Order {
+        Order {
+            file: key(ino),
+            pages: None,
+            done: None,
+        }
+    }
+
+    fn key(ino: u64) -> FileKey {
+        FileKey { ino }
+    }
+
+    #[test]
+    fn a_file_that_is_held_up_holds_up_no_other() {
+        let mut state = State {
+            threads: 1,
+            queue: VecDeque::from([order(1), order(1), order(2)]),
+            ..State::default()
+        };
+        assert_eq!(state.begin(), Some((key(1), None)));
+        assert!(!state.count_in_helper(), "nothing holds it up");
+        state.write_backs.insert(key(1), 1);
+        assert!(state.count_in_helper());
+        assert_eq!(state.begin(), Some((key(2), None)));
+        assert!(!state.count_in_helper());
+        assert_eq!(state.begin(), None, "orders of one file keep their order");
+        state.current.remove(&key(1));
+        assert_eq!(state.begin(), Some((key(1), None)));
+    }
 }
