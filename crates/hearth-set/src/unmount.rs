@@ -5,8 +5,12 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
+use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
-use rustix::mount::{UnmountFlags, unmount};
+use rustix::mount::{
+    FsMountFlags, FsOpenFlags, MountAttrFlags, UnmountFlags, fsconfig_create, fsmount, fsopen,
+    unmount,
+};
 
 use crate::control::Busy;
 use crate::mountinfo;
@@ -51,7 +55,22 @@ pub fn connection_at(at: &Path) -> io::Result<Option<u32>> {
 /// The file by which a mount is ended: [`abort`]. It stays that mount's alone, though its number may come back.
 pub fn end_of(connection: u32) -> io::Result<File> {
     let abort = format!("/sys/fs/fuse/connections/{connection}/abort");
-    File::options().write(true).open(abort)
+    let usual = File::options().write(true).open(abort);
+    usual.or_else(|error| of_own(connection).map_err(|_| error))
+}
+
+/// The same where no such files are mounted: root mounts them for itself, in no directory.
+fn of_own(connection: u32) -> rustix::io::Result<File> {
+    let files = fsopen("fusectl", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    fsconfig_create(&files)?;
+    let root = fsmount(
+        &files,
+        FsMountFlags::FSMOUNT_CLOEXEC,
+        MountAttrFlags::empty(),
+    )?;
+    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+    let abort = openat(root, format!("{connection}/abort"), flags, Mode::empty())?;
+    Ok(abort.into())
 }
 
 /// Ends what programs wait for in a mount, which stays. The user that mounted it may.

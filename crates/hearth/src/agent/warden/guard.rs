@@ -120,10 +120,10 @@ impl Guard {
         loop {
             let death = self.await_death();
             let Some(last) = self.last.filter(|_| !self.ends) else {
-                self.end();
+                self.end(death);
             };
             if self.gives_up() {
-                self.end();
+                self.end(death);
             }
             self.close_all_but_mount();
             let again = Again {
@@ -141,7 +141,7 @@ impl Guard {
                 }
                 Err(error) => {
                     log::error!("cannot start an agent in the place of one that died: {error}");
-                    self.end();
+                    self.end(death);
                 }
             }
         }
@@ -198,7 +198,8 @@ impl Guard {
                 self.end = held.connection.and_then(|number| end_of(number).ok());
                 self.held = Some(held);
             }
-            Word::ServesNone => (self.held, self.end) = (None, None),
+            // Programs may still be inside.
+            Word::ServesNone => self.held = None,
             Word::Ends => self.ends = true,
         }
     }
@@ -292,9 +293,11 @@ impl Guard {
         kept
     }
 
-    /// Ends this process, and with it what programs wait for in a mount that nobody serves.
-    fn end(&self) -> ! {
-        if let (Some(end), false) = (&self.end, self.ends)
+    /// Ends this process, and with it what programs wait for in a mount that nobody serves. A thread of the agent may wait
+    /// for them, and they for the agent: then that does not end without this either.
+    fn end(&self, death: Death) -> ! {
+        if let Some(end) = &self.end
+            && (death == Death::Partial || !self.ends)
             && let Err(error) = abort(end)
         {
             log::error!("cannot end a mount: {error}");
