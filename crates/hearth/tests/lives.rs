@@ -9,7 +9,11 @@ mod fixture;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use addresses::own_address;
@@ -533,4 +537,154 @@ fn a_start_with_other_settings_is_told_which_differ() {
         start.wait().expect("our own child");
     }
     hosts.run(1, &["down"]);
+}
+
+/// Its kernel hears of nothing, so the operating system would go on to show what it keeps.
+#[test]
+fn an_agent_that_stands_still_shows_no_old_bytes() {
+    if skipped("an_agent_that_stands_still_shows_no_old_bytes", &[]) {
+        return;
+    }
+    let hosts = Hosts::up(&["--policy", "home"]);
+    let (first, second) = (hosts.fixture.mount(0), hosts.fixture.mount(1));
+    sh(&first, "echo old > file; sync file");
+    // A descriptor in this process would hold up each start of a program here.
+    let script = "exec 3<file 4<file; read kept <&3; echo $kept; read on; echo reads; read now <&4; echo $now";
+    let mut reader = Command::new("sh");
+    reader.args(["-c", script]).current_dir(&second);
+    reader.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut reader = reader.spawn().expect("a shell");
+    let output = BufReader::new(reader.stdout.take().expect("a pipe"));
+    let mut lines = output.lines().map(|line| line.expect("it says so"));
+    assert_eq!(lines.next().as_deref(), Some("old"));
+    let agent = hosts.agent(1);
+    signal(agent, Signal::STOP);
+    // The others wait for its lease first.
+    sh(&first, "echo new > file; sync file");
+    drop(reader.stdin.take());
+    assert_eq!(lines.next().as_deref(), Some("reads"));
+    signal(agent, Signal::CONT);
+    assert_eq!(lines.next().as_deref(), Some("new"));
+    reader.wait().expect("our own child");
+    for host in 0..HOSTS {
+        well(&hosts.run(host, &["down"]));
+    }
+}
+
+/// Homes elsewhere have bytes of it, and no name and no descriptor leads them to it.
+#[test]
+fn a_nameless_file_of_a_dead_host_holds_nobody_up() {
+    if skipped("a_nameless_file_of_a_dead_host_holds_nobody_up", &[]) {
+        return;
+    }
+    let hosts = Hosts::up(&[
+        "--policy",
+        "home",
+        "--page-size",
+        "64KiB",
+        "--chunk",
+        "64KiB",
+    ]);
+    let mut program = Command::new("sh");
+    let write =
+        "exec 4<>nameless; rm nameless; head -c 3000000 /dev/zero >&4; echo ready; read end";
+    program
+        .args(["-c", write])
+        .current_dir(hosts.fixture.mount(1));
+    program.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut program = program.spawn().expect("a shell");
+    let mut line = String::new();
+    let mut output = BufReader::new(program.stdout.take().expect("a pipe"));
+    output.read_line(&mut line).expect("it says so");
+    kill(&[hosts.agent(1)]);
+    sh(&hosts.fixture.mount(0), "echo on > on; sync on");
+    drop(program.stdin.take());
+    program.wait().expect("our own child");
+    for host in 0..HOSTS {
+        hosts.run(host, &["down"]);
+    }
+}
+
+/// The operating system holds a page of a mapping until it is written, and the write waits until all members have begun.
+#[test]
+fn mapped_writers_go_on_when_another_agent_dies() {
+    let test = "mapped_writers_go_on_when_another_agent_dies";
+    if skipped(test, &["python3"]) {
+        return;
+    }
+    let hosts = Hosts::up(&[]);
+    let mut writers: Vec<Mapper> = (0..4)
+        .map(|number| Mapper::new(&hosts.fixture.mount(number % 2), number))
+        .collect();
+    for _ in 0..3 {
+        let agent = hosts.agent(2);
+        kill_alone(&[agent]);
+        until("another agent is a member", LIMIT, || {
+            let status = hosts.run(2, &["status", "--json"]);
+            let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
+            let pid = status["pid"].as_u64();
+            let members = status["node"]["view"]["members"].as_array().map(Vec::len);
+            pid.is_some_and(|pid| pid != u64::from(agent)) && members == Some(HOSTS)
+        });
+        let seen: Vec<u64> = writers.iter().map(Mapper::count).collect();
+        until("all writers go on", LIMIT, || {
+            let counts = writers.iter().map(Mapper::count);
+            counts.zip(&seen).all(|(count, seen)| count > seen + 20)
+        });
+    }
+    writers.iter_mut().for_each(Mapper::end);
+    for host in 0..HOSTS {
+        well(&hosts.run(host, &["down"]));
+    }
+}
+
+/// A program that stores into a mapping of a file of its own, again and again, and tells how often.
+struct Mapper {
+    child: Child,
+    count: Arc<AtomicU64>,
+}
+
+impl Mapper {
+    fn new(dir: &Path, number: usize) -> Mapper {
+        let script = "
+import mmap, os, sys
+file = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT)
+os.ftruncate(file, 65536)
+pages = mmap.mmap(file, 65536)
+turn = 0
+while True:
+    turn += 1
+    at = turn % 16 * 4096
+    pages[at : at + 8] = b'%08d' % turn
+    try:
+        pages.flush()
+    except OSError:
+        pass # What a home had that died is lost, and told.
+    print(turn, flush=True)
+";
+        let mut child = Command::new("python3");
+        child
+            .args(["-c", script, &format!("map{number}")])
+            .current_dir(dir);
+        let mut child = child.stdout(Stdio::piped()).spawn().expect("it starts");
+        let lines = BufReader::new(child.stdout.take().expect("a pipe")).lines();
+        let count = Arc::<AtomicU64>::default();
+        let counted = Arc::clone(&count);
+        thread::spawn(move || {
+            let told = lines
+                .map_while(Result::ok)
+                .filter_map(|line| line.parse().ok());
+            told.for_each(|turn| counted.store(turn, Ordering::Relaxed));
+        });
+        Mapper { child, count }
+    }
+
+    fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    fn end(&mut self) {
+        self.child.kill().expect("our own child");
+        self.child.wait().expect("our own child");
+    }
 }
