@@ -158,11 +158,6 @@ pub enum ConfigError {
     /// Of whole files alone other nodes have copies.
     #[error("only policy `local` has replicas")]
     Replicas,
-    /// No majority is left of fewer when one is gone.
-    #[error(
-        "fewer than three agents cannot go on without one that is gone: use --membership static"
-    )]
-    TooFew,
     /// The place is not on the list.
     #[error("node {node} is not among the {members} members")]
     Node {
@@ -275,9 +270,6 @@ impl AgentSettings {
         }
         if self.replicas.shards().is_some() && self.tier.is_some() {
             return Err(ConfigError::ShardsOfTier);
-        }
-        if self.has_views() && self.members.len() < 3 {
-            return Err(ConfigError::TooFew);
         }
         if self.node as usize >= self.members.len() {
             return Err(ConfigError::Node {

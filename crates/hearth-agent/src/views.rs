@@ -29,7 +29,7 @@ use hearth_views::membership::{
     FailureDomain, Fingerprint, Incarnation, LossesBorne, MemberId, MemberKey, MemberRecord,
     MemberWeight, Membership, Salt, ViewRefusal,
 };
-use hearth_views::raft::{Embedded, EmbeddedConfig, EmbeddedError, VOTERS_MAX};
+use hearth_views::raft::{Embedded, EmbeddedConfig, EmbeddedError, LeaseProbe, VOTERS_MAX};
 pub(crate) use joining::{Beginning, Newest};
 use lease::Lease;
 use spans::Spans;
@@ -100,9 +100,13 @@ pub enum NoViews {
 pub(crate) struct Views {
     log: Embedded,
     me: MemberKey,
+    /// How many agents vote at most.
+    seats: usize,
     wire: Arc<Wire>,
     spans: Spans,
-    lease: Lease,
+    lease: Arc<Lease>,
+    /// The last attempt to renew it failed.
+    is_unrenewed: AtomicBool,
     /// Rings soon after the lease is over.
     alarm: Option<Arc<OwnedFd>>,
     call_off: CallOff,
@@ -131,21 +135,27 @@ impl Views {
         let wire = Arc::new(Wire::new(core));
         let spans = Spans { lease };
         let alarm = config.lease_alarm.clone();
+        let seats = seats(config);
+        let own = Arc::<Lease>::default();
+        let probed = Arc::clone(&own);
         let config = EmbeddedConfig {
             me,
             voters,
-            seats: seats(config),
+            seats,
             terms: spans.terms(),
             heartbeat: spans.heartbeat(),
+            holds: LeaseProbe(Arc::new(move || probed.holds())),
         };
         let first = Membership::clone(&view);
         let log = Embedded::start(config, first, Arc::clone(&wire) as _, Arc::new(BootClock))?;
         Ok(Arc::new(Views {
             log,
             me,
+            seats,
             wire,
             spans,
-            lease: Lease::default(),
+            lease: own,
+            is_unrenewed: AtomicBool::new(false),
             alarm,
             call_off: CallOff::default(),
             suspects: Mutex::default(),
@@ -213,6 +223,11 @@ impl Views {
     /// This agent leaves in order.
     fn leaves(&self) -> bool {
         self.leaves.load(Ordering::Acquire)
+    }
+
+    /// How many dead members may have been needed for a majority.
+    fn quorum_lost(&self, members: usize) -> usize {
+        self.seats.min(members).div_ceil(2)
     }
 
     /// Others have gone on without this agent: nothing that it has counts any more.

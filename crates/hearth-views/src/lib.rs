@@ -2,17 +2,14 @@
 //!
 //! Reading order: [`membership`] (one view, and the rules of a change), [`slots`] (who owns a slot in
 //! a view), [`lease`] (when a member may act, and when it may be excluded), [`log`] (views in their
-//! order). Back ends of the log: [`memory`] (the specification), [`alone`] (one host), [`pair`] (two), [`raft`] (three and
-//! more).
+//! order). Back ends of the log: [`memory`] (the specification) and [`raft`].
 #![forbid(unsafe_code)]
 
-pub mod alone;
 mod history;
 pub mod lease;
 pub mod log;
 pub mod membership;
 pub mod memory;
-pub mod pair;
 pub mod raft;
 pub mod slots;
 pub mod wire;

@@ -18,9 +18,7 @@
 
 use crate::lease::LocalSpan;
 use crate::lease::granter::NotYet;
-use crate::membership::{
-    MemberId, MemberKey, Membership, MembershipChange, ViewNumber, ViewRefusal,
-};
+use crate::membership::{MemberKey, Membership, MembershipChange, ViewNumber, ViewRefusal};
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -58,11 +56,6 @@ pub enum Silence {
     /// Those that answer are too few to decide.
     #[error("no majority of the voters answers")]
     NoMajority,
-    /// Of two hosts, the one that decides is gone or cut off. The other reads on.
-    #[error(
-        "agent {0} alone decides and does not answer: this agent reads on, and decides nothing"
-    )]
-    NoDecider(MemberId),
     /// Another exclusion of the member is on its way, or a voter that is no member is to be replaced first.
     #[error("another exclusion or a change of voters is under way")]
     Underway,

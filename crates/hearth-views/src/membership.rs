@@ -165,10 +165,20 @@ pub enum FenceStatus {
     Past,
 }
 
+/// The log that decides a view and those after it. Its voters hear nothing of another log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Founding {
+    /// The first view of the log.
+    pub view: ViewNumber,
+    /// The member that founded it.
+    pub by: MemberKey,
+}
+
 /// One view.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Membership {
     number: ViewNumber,
+    founding: Founding,
     salt: Salt,
     borne: LossesBorne,
     members: BTreeMap<MemberId, SeatedMember>,
@@ -194,6 +204,10 @@ impl Membership {
     ) -> Result<Membership, ViewRefusal> {
         let empty = Membership {
             number: ViewNumber(0),
+            founding: Founding {
+                view: ViewNumber(1),
+                by: first.key,
+            },
             salt,
             borne,
             members: BTreeMap::new(),
@@ -225,6 +239,11 @@ impl Membership {
     /// Its number.
     pub fn number(&self) -> ViewNumber {
         self.number
+    }
+
+    /// The log that decided it.
+    pub fn founding(&self) -> Founding {
+        self.founding
     }
 
     /// The salt of its slots.

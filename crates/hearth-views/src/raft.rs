@@ -1,4 +1,4 @@
-//! The log of three agents and more: decided by a majority of a few of them, on one thread.
+//! The log of views: decided by a majority of a few of them, on one thread.
 //!
 //! ```text
 //!  agent's threads ── call ──> thread of the log ── ViewWire::ask ──> other agents
@@ -10,15 +10,16 @@
 //! an agent that restarts is another incarnation, and so another voter.
 //!
 //! A voter that is excluded or leaves is replaced by the eldest member that does not vote. Nobody else is
-//! excluded before that. A set that loses a majority of its voters at once decides no more: its members renew
-//! each other's leases if all of them are there, and read on otherwise.
+//! excluded before that. A set that does not reach a majority of its voters decides no more: its members renew
+//! each other's leases if all of them are there. If the missing are dead for certain, those left found another log.
 //!
 //! Reading order: `types` (the words), `store` and `machine` (a voter's log, and its views), `voter` (calls),
 //! `hear` (requests of others), `leases` (when an exclusion may be proposed), `electorate` (the voters),
-//! `elections` (when one of them asks to coordinate), `network`.
+//! `elections` (when one of them asks to coordinate), `founding` (another log after this), `network`.
 
 mod elections;
 mod electorate;
+mod founding;
 mod hear;
 mod leases;
 mod machine;
@@ -34,9 +35,11 @@ use crate::lease::LocalClock;
 use crate::log::{LogError, Patience, Renewed, Silence, ViewLog};
 use crate::membership::{MemberId, MemberKey, Membership, MembershipChange, ViewNumber};
 use crate::wire::{AnswerSlot, ViewWire};
+use founding::Part;
 use network::Asking;
 use std::collections::BTreeSet;
 use std::io;
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -45,7 +48,7 @@ use tokio::sync::mpsc;
 use types::{Answer, Request};
 use voter::Voter;
 
-pub use types::EmbeddedConfig;
+pub use types::{EmbeddedConfig, LeaseProbe};
 
 /// Most voters. More would make each decision slower and survive little more.
 pub const VOTERS_MAX: usize = 5;
@@ -74,6 +77,8 @@ enum Command {
     Propose(MembershipChange, ViewNumber, Duration, SyncSender<Answer>),
     Renew(MemberKey, Duration, SyncSender<Result<Renewed, LogError>>),
     Hear(Vec<u8>, AnswerSlot),
+    FoundAnew(Vec<MemberKey>, SyncSender<Result<(), LogError>>),
+    HasStopped(SyncSender<bool>),
     Broken(MemberId),
     Look(usize),
     Compact,
@@ -138,6 +143,19 @@ impl Embedded {
     /// Takes a request of another agent. Never blocks.
     pub fn hear(&self, request: Vec<u8>, answer: AnswerSlot) {
         self.command(Command::Hear(request, answer));
+    }
+
+    /// Founds another log without these members, which are dead for certain: if they may have been needed for a majority,
+    /// this agent is the first of those left, and all of those say so. Others go on to ask.
+    pub fn found_anew(&self, dead: &[MemberKey], patience: &Patience) -> Result<(), LogError> {
+        let dead = dead.to_vec();
+        self.await_answer(patience, |_, sender| Command::FoundAnew(dead, sender))?
+    }
+
+    /// True if its log has ended, and no other has begun: [`found_anew`](Self::found_anew) is due.
+    pub fn has_stopped(&self, patience: &Patience) -> bool {
+        let stopped = self.await_answer(patience, |_, sender| Command::HasStopped(sender));
+        stopped.unwrap_or(false)
     }
 
     /// The connection to another agent broke. If that coordinates, another does soon.
@@ -244,26 +262,34 @@ async fn run(
     let Some(voter) = Voter::start(config, history, asking, clock).await else {
         return;
     };
-    let elections = tokio::spawn(follow_elections(Arc::clone(&voter)));
-    let electorate = tokio::spawn(electorate::tend(Arc::clone(&voter)));
-    let turns = tokio::spawn(elections::take_turns(Arc::clone(&voter)));
+    let mut part = Part::begin(voter);
     let tasks = Arc::new(tokio::sync::Semaphore::new(TASKS_MAX));
-    while let Some(command) = commands.recv().await {
+    loop {
+        let anew = Arc::clone(&part.voter.anew);
+        let command = tokio::select! {
+            command = commands.recv() => command,
+            () = anew.notified() => {
+                match part.follow().await {
+                    Some(next) => part = next,
+                    None => return,
+                }
+                continue;
+            }
+        };
+        let Some(command) = command else {
+            break;
+        };
         // Not waited for: what is dropped here is asked again, and others' words must go through.
         let Ok(turn) = Arc::clone(&tasks).try_acquire_owned() else {
             continue;
         };
-        let voter = Arc::clone(&voter);
+        let voter = Arc::clone(&part.voter);
         tokio::spawn(async move {
             carry_out(&voter, command).await;
             drop(turn);
         });
     }
-    elections.abort();
-    electorate.abort();
-    turns.abort();
-    // It can only fail if it has ended already.
-    let _ = voter.raft.shutdown().await;
+    part.end().await;
 }
 
 /// A term of waiting begins when the agent learns that it coordinates, so it should not learn late.
@@ -286,6 +312,12 @@ async fn carry_out(voter: &Arc<Voter>, command: Command) {
             let _ = sender.try_send(voter.renew(member, span).await);
         }
         Command::Hear(request, answer) => voter.hear(&request, answer).await,
+        Command::FoundAnew(dead, sender) => {
+            let _ = sender.try_send(voter.found_anew(&dead).await);
+        }
+        Command::HasStopped(sender) => {
+            let _ = sender.try_send(voter.has_stopped.load(Ordering::Acquire));
+        }
         Command::Broken(member) => voter.elections.broken(&voter.raft, member),
         Command::Look(turn) => voter.look(turn, WATCH_ASK_SPAN).await,
         Command::Coordinator(span, sender) => {

@@ -196,6 +196,17 @@ impl Views {
         while begun.elapsed() < span && !core.lock().member.is_missed_by_none() {
             self.rest(Duration::from_millis(5));
         }
+        while begun.elapsed() < span && self.decides_alone() {
+            self.rest(Duration::from_millis(5));
+        }
+    }
+
+    /// True if others are left that decide nothing before this agent has given them its vote.
+    fn decides_alone(&self) -> bool {
+        let patience = Patience::new(STEP_SPAN, &self.call_off);
+        let voters = self.log.voters(&patience);
+        let are_others = self.newest().members().len() > 0 && !self.newest().has(self.me);
+        are_others && voters.is_ok_and(|voters| voters == [self.me].into())
     }
 
     /// Those that are connected and no members hear of a view: they may want to join.

@@ -86,6 +86,7 @@ impl Views {
                     let until = before.plus(terms.held()).0;
                     self.lease.renew(until);
                     core.leased_until(until);
+                    self.is_unrenewed.store(false, Ordering::Relaxed);
                     self.ring_after(until);
                     between
                 }
@@ -93,7 +94,10 @@ impl Views {
                 Err(LogError::Gone(_)) if self.leaves() => return,
                 Err(LogError::Gone(_)) if !self.newest().has(self.me) => self.excluded(),
                 // One that has just begun to coordinate may not know of the last to join.
-                Err(_) => AGAIN_SPAN,
+                Err(_) => {
+                    self.is_unrenewed.store(true, Ordering::Relaxed);
+                    AGAIN_SPAN
+                }
             };
             self.rest(pause);
         }

@@ -9,6 +9,7 @@ use hearth_views::membership::{
     Consent, MemberId, MemberKey, Membership, MembershipChange, ViewRefusal,
 };
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// A connection that broke may be there again by then.
@@ -134,6 +135,9 @@ impl Views {
                 let suspects = self.suspects();
                 members.partition(|&key| suspects.is_dead(key))
             };
+            if self.is_left_alone(dead.len(), newest.members().len()) {
+                self.excluded();
+            }
             let lost: Vec<MemberKey> = living.into_iter().filter(is_lost).collect();
             let change = match (dead.is_empty(), lost.is_empty(), again) {
                 // Without a wait for its lease: it acts no more.
@@ -142,10 +146,38 @@ impl Views {
                 (true, true, true) => MembershipChange::Again,
                 (true, true, false) => {
                     core.lock().alarms.end(Cause::Majority, core.now());
+                    if self.is_unrenewed.load(Ordering::Relaxed) {
+                        self.found_anew(&[]);
+                    }
                     continue;
                 }
             };
-            self.propose(core, &newest, &change);
+            if !self.propose(core, &newest, &change) {
+                let dead = match &change {
+                    MembershipChange::Exclude(dead, Consent::Dead) => &dead[..],
+                    _ => &[],
+                };
+                self.found_anew(dead);
+            }
+        }
+    }
+
+    /// True if those that may have decided are dead for certain, and this agent's lease is over: they may have gone on without it,
+    /// and nobody is left to say so.
+    fn is_left_alone(&self, dead: usize, members: usize) -> bool {
+        !self.lease.holds() && dead > 0 && dead >= self.quorum_lost(members)
+    }
+
+    /// Has another log take the place of one whose voters are dead for certain, under this agent's lease. Others may be to do
+    /// it, or to say their word first.
+    fn found_anew(&self, dead: &[MemberKey]) {
+        let patience = Patience::new(PROPOSE_SPAN, &self.call_off);
+        let lost = self.quorum_lost(self.newest().members().len());
+        let is_due = || !dead.is_empty() && dead.len() >= lost;
+        if (is_due() || self.log.has_stopped(&patience))
+            && let Err(error) = self.log.found_anew(dead, &patience)
+        {
+            log::debug!("no other log of views: {error}");
         }
     }
 
@@ -159,10 +191,12 @@ impl Views {
         }
     }
 
-    fn propose(&self, core: &Core, newest: &Membership, change: &MembershipChange) {
+    /// False if nobody says whether it was decided.
+    fn propose(&self, core: &Core, newest: &Membership, change: &MembershipChange) -> bool {
         let patience = Patience::new(PROPOSE_SPAN, &self.call_off);
         match self.log.propose(change, newest.number(), &patience) {
             Ok(_) => core.lock().alarms.end(Cause::Majority, core.now()),
+            Err(LogError::Undecided(_)) => return false,
             Err(LogError::Leased { wait, .. }) => {
                 self.rest(Duration::from_nanos(wait.0).min(PROPOSE_SPAN));
             }
@@ -172,6 +206,7 @@ impl Views {
             }
             Err(error) => log::debug!("no other view: {error}"),
         }
+        true
     }
 }
 

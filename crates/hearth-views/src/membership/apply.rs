@@ -1,11 +1,14 @@
 //! The rules of a change: from one view to the next, or a refusal that leaves all as it was.
 
 use super::{
-    Consent, FailureDomain, LossesBorne, MEMBERS_MAX, MemberId, MemberKey, MemberRecord,
+    Consent, FailureDomain, Founding, LossesBorne, MEMBERS_MAX, MemberId, MemberKey, MemberRecord,
     Membership, MembershipChange, NODES_KNOWN_MAX, SeatedMember, TEXT_BYTES_MAX, UnfencedMember,
     ViewNumber,
 };
 use std::collections::BTreeSet;
+
+/// Views that a log may have decided without any living member's knowledge, and more.
+const FOUNDING_STEP: u32 = 1024;
 
 /// Why a change does not apply.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
@@ -90,6 +93,26 @@ impl Membership {
         match next.members.is_empty() {
             true => Err(ViewRefusal::NoneLeft),
             false => Ok(next),
+        }
+    }
+
+    /// The first view of another log: the same without the dead. The log before may have decided a view that is lost with
+    /// its voters, so its numbers are left out.
+    pub fn founded_anew(
+        &self,
+        by: MemberKey,
+        dead: &[MemberKey],
+    ) -> Result<Membership, ViewRefusal> {
+        let mut next = self.clone();
+        next.number = ViewNumber(self.number.0 + FOUNDING_STEP);
+        next.founding = Founding {
+            view: next.number,
+            by,
+        };
+        next.exclude(dead)?;
+        match next.has(by) {
+            true => Ok(next),
+            false => Err(ViewRefusal::NotMember(by)),
         }
     }
 

@@ -180,6 +180,7 @@ mod tests {
                 seats: VOTERS as usize,
                 terms: LeaseTerms::USUAL,
                 heartbeat: BEAT,
+                holds: crate::raft::LeaseProbe(Arc::new(|| true)),
             };
             let history = Arc::new(ViewHistory::new(Arc::clone(&first)));
             let asking = Asking(Arc::new(Way(me, Arc::clone(net))));

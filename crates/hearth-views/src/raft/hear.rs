@@ -19,9 +19,7 @@ impl Voter {
             .asking
             .ask::<Vec<Membership>>(voter.id, &request, span)
             .await;
-        for view in views.into_iter().flatten() {
-            self.history.push(Arc::new(view));
-        }
+        self.learn(views.into_iter().flatten());
     }
 
     /// Takes a request of another agent. One that makes no sense gets no answer.
@@ -41,8 +39,13 @@ impl Voter {
                 let views: Vec<&Membership> = views.iter().map(AsRef::as_ref).collect();
                 answer.put(bytes(&views));
             }
+            Request::Stop(at, how) => answer.put(bytes(&self.hear_stop(at, how).await)),
+            Request::Founded(view) => {
+                self.learn([*view]);
+                answer.put(bytes(&true));
+            }
             Request::Append(to, _) | Request::Vote(to, _) | Request::Snapshot(to, ..) => {
-                if to == self.config.me {
+                if to == self.seat() {
                     self.hear_voter(request, answer).await;
                 }
             }
@@ -72,9 +75,12 @@ impl Voter {
                 let installed = raft.install_full_snapshot(vote, snapshot).await;
                 installed.ok().map(|reply| bytes(&reply))
             }
-            Request::Propose(..) | Request::Renew(_) | Request::Views(_) | Request::Vouch(..) => {
-                None
-            }
+            Request::Propose(..)
+            | Request::Renew(_)
+            | Request::Views(_)
+            | Request::Stop(..)
+            | Request::Founded(_)
+            | Request::Vouch(..) => None,
         };
         if let Some(reply) = reply {
             answer.put(reply);

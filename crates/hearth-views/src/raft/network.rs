@@ -1,7 +1,7 @@
 //! The voters' messages, over the wire that the agent lends.
 
-use super::types::{RaftTypes, Request};
-use crate::membership::{MemberId, MemberKey};
+use super::types::{RaftTypes, Request, Seat};
+use crate::membership::{Founding, MemberId, MemberKey};
 use crate::wire::{AnswerSlot, ViewWire, WireClass, bytes, read};
 use openraft::error::{Fatal, RPCError, RaftError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::{RPCOption, RaftNetwork, RaftNetworkFactory};
@@ -19,10 +19,13 @@ use tokio::sync::oneshot;
 #[derive(Clone)]
 pub(super) struct Asking(pub(super) Arc<dyn ViewWire>);
 
+/// The ways to the voters of one log.
+pub(super) struct VoterWires(pub(super) Asking, pub(super) Founding);
+
 /// The way to one voter.
 pub(super) struct VoterWire {
     asking: Asking,
-    voter: MemberKey,
+    seat: Seat,
 }
 
 /// No answer came in time, or none that makes sense.
@@ -46,6 +49,8 @@ impl Asking {
         let class = match request {
             Request::Vouch(..) => WireClass::Vouch,
             Request::Append(..)
+            | Request::Stop(..)
+            | Request::Founded(_)
             | Request::Vote(..)
             | Request::Snapshot(..)
             | Request::Propose(..)
@@ -64,17 +69,18 @@ impl VoterWire {
         request: &Request,
         span: Duration,
     ) -> Result<T, Unreachable> {
-        let answer = self.asking.ask(self.voter.id, request, span).await;
-        answer.ok_or_else(|| Unreachable::new(&Unanswered(self.voter.id)))
+        let answer = self.asking.ask(self.seat.voter.id, request, span).await;
+        answer.ok_or_else(|| Unreachable::new(&Unanswered(self.seat.voter.id)))
     }
 }
 
-impl RaftNetworkFactory<RaftTypes> for Asking {
+impl RaftNetworkFactory<RaftTypes> for VoterWires {
     type Network = VoterWire;
 
     async fn new_client(&mut self, voter: MemberKey, _: &EmptyNode) -> VoterWire {
-        let asking = self.clone();
-        VoterWire { asking, voter }
+        let (asking, log) = (self.0.clone(), self.1);
+        let seat = Seat { voter, log };
+        VoterWire { asking, seat }
     }
 }
 
@@ -84,7 +90,7 @@ impl RaftNetwork<RaftTypes> for VoterWire {
         request: AppendEntriesRequest<RaftTypes>,
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<MemberKey>, RpcError> {
-        let request = Request::Append(self.voter, request);
+        let request = Request::Append(self.seat, request);
         Ok(self.ask(&request, option.hard_ttl()).await?)
     }
 
@@ -93,7 +99,7 @@ impl RaftNetwork<RaftTypes> for VoterWire {
         request: VoteRequest<MemberKey>,
         option: RPCOption,
     ) -> Result<VoteResponse<MemberKey>, RpcError> {
-        let request = Request::Vote(self.voter, request);
+        let request = Request::Vote(self.seat, request);
         Ok(self.ask(&request, option.hard_ttl()).await?)
     }
 
@@ -105,7 +111,7 @@ impl RaftNetwork<RaftTypes> for VoterWire {
         option: RPCOption,
     ) -> Result<SnapshotResponse<MemberKey>, StreamingError<RaftTypes, Fatal<MemberKey>>> {
         // A view is one message, so there is nothing between to be called off.
-        let request = Request::Snapshot(self.voter, vote, snapshot.meta, snapshot.snapshot);
+        let request = Request::Snapshot(self.seat, vote, snapshot.meta, snapshot.snapshot);
         Ok(self.ask(&request, option.hard_ttl()).await?)
     }
 

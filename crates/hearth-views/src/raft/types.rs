@@ -2,10 +2,13 @@
 
 use crate::lease::LeaseTerms;
 use crate::log::{LogError, Renewed};
-use crate::membership::{MemberKey, Membership, MembershipChange, ViewNumber, ViewRefusal};
+use crate::membership::{
+    Founding, MemberKey, Membership, MembershipChange, ViewNumber, ViewRefusal,
+};
 use openraft::raft::{AppendEntriesRequest, VoteRequest};
 use openraft::{EmptyNode, SnapshotMeta, Vote};
 use serde::{Deserialize, Serialize};
+use std::sync::Arc;
 
 openraft::declare_raft_types!(
     /// The types of the voters' log. A snapshot is a view.
@@ -46,13 +49,20 @@ pub(super) enum Outcome {
     OtherTerm,
 }
 
-/// A request between agents. Those of the voters' log name the voter's life.
+/// A voter of one log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Seat {
+    pub(super) voter: MemberKey,
+    pub(super) log: Founding,
+}
+
+/// A request between agents. Those of the voters' log name the voter's life, and the log.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Request {
-    Append(MemberKey, AppendEntriesRequest<RaftTypes>),
-    Vote(MemberKey, VoteRequest<MemberKey>),
+    Append(Seat, AppendEntriesRequest<RaftTypes>),
+    Vote(Seat, VoteRequest<MemberKey>),
     Snapshot(
-        MemberKey,
+        Seat,
         Vote<MemberKey>,
         SnapshotMeta<MemberKey, EmptyNode>,
         Box<Membership>,
@@ -61,6 +71,19 @@ pub(super) enum Request {
     Renew(MemberKey),
     Views(ViewNumber),
     Vouch(MemberKey, ViewNumber),
+    /// Whether this agent would have its log end in this view, and then that it does.
+    Stop(ViewNumber, Stop),
+    /// The first view of another log.
+    Founded(Box<Membership>),
+}
+
+/// How much is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) enum Stop {
+    /// A word.
+    Asked,
+    /// The deed.
+    Done,
 }
 
 /// The answer of an agent that may coordinate.
@@ -85,4 +108,16 @@ pub struct EmbeddedConfig {
     pub terms: LeaseTerms,
     /// How often a coordinator is heard of. After 10 to 20 times this without, another is elected.
     pub heartbeat: std::time::Duration,
+    /// Whether this agent holds its lease.
+    pub holds: LeaseProbe,
+}
+
+/// Tells whether a lease holds.
+#[derive(Clone)]
+pub struct LeaseProbe(pub Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl std::fmt::Debug for LeaseProbe {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("LeaseProbe")
+    }
 }

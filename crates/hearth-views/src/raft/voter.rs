@@ -7,20 +7,20 @@ use super::elections::{Elections, LEASE_BEATS};
 use super::electorate::eldest;
 use super::leases::Leases;
 use super::machine::ViewMachine;
-use super::network::Asking;
+use super::network::{Asking, VoterWires};
 use super::store::LogStore;
-use super::types::{Answer, EmbeddedConfig, Outcome, Proposal, Raft, Request, Term};
+use super::types::{Answer, EmbeddedConfig, Outcome, Proposal, Raft, Request, Seat, Term};
 use crate::history::ViewHistory;
 use crate::lease::LocalClock;
 use crate::log::{LogError, Renewed, RenewedBy, Silence};
-use crate::membership::{MemberKey, MembershipChange, ViewNumber};
+use crate::membership::{Founding, MemberKey, Membership, MembershipChange, ViewNumber};
 use openraft::error::{CheckIsLeaderError, ClientWriteError, RaftError};
 use openraft::{EmptyNode, ServerState, SnapshotPolicy};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 /// How long an agent waits before it looks for a coordinator again.
@@ -51,6 +51,12 @@ pub(super) struct Voter {
     pub(super) leases: Leases,
     pub(super) elections: Elections,
     pub(super) asking: Asking,
+    /// The log that it has a part in.
+    pub(super) log: Founding,
+    /// That log has ended here, and no other has begun.
+    pub(super) has_stopped: AtomicBool,
+    /// Rings when the newest view is of another log.
+    pub(super) anew: Arc<Notify>,
     store: LogStore,
     applied_count: Arc<AtomicU64>,
     proposals: Arc<Semaphore>,
@@ -63,9 +69,16 @@ impl Voter {
         asking: Asking,
         clock: Arc<dyn LocalClock>,
     ) -> Option<Arc<Voter>> {
+        let log = history.newest().founding();
         let (store, applied_count) = (LogStore::default(), Arc::default());
         let machine = ViewMachine::new(Arc::clone(&history), Arc::clone(&applied_count));
-        let raft = begin(&config, asking.clone(), store.clone(), machine).await?;
+        let raft = begin(
+            &config,
+            VoterWires(asking.clone(), log),
+            store.clone(),
+            machine,
+        )
+        .await?;
         let leases = Leases::new(&config, &history.newest());
         Some(Arc::new(Voter {
             config,
@@ -75,10 +88,31 @@ impl Voter {
             leases,
             elections: Elections::new(),
             asking,
+            log,
+            has_stopped: AtomicBool::new(false),
+            anew: Arc::default(),
             store,
             applied_count,
             proposals: Arc::new(Semaphore::new(PROPOSALS_MAX)),
         }))
+    }
+
+    /// This agent, as a voter of its log.
+    pub(super) fn seat(&self) -> Seat {
+        Seat {
+            voter: self.config.me,
+            log: self.log,
+        }
+    }
+
+    /// Hears of decided views.
+    pub(super) fn learn(&self, views: impl IntoIterator<Item = Membership>) {
+        for view in views {
+            self.history.push(Arc::new(view));
+        }
+        if self.history.newest().founding() != self.log {
+            self.anew.notify_one();
+        }
     }
 
     /// The term in which this agent coordinates, as far as it knows.
@@ -168,6 +202,8 @@ impl Voter {
             | Request::Vote(..)
             | Request::Snapshot(..)
             | Request::Views(_)
+            | Request::Stop(..)
+            | Request::Founded(_)
             | Request::Vouch(..) => Answer::Elsewhere(None),
         }
     }
@@ -280,7 +316,7 @@ async fn write(voter: Arc<Voter>, proposal: Proposal, _turn: OwnedSemaphorePermi
 /// The log begins. All of its first voters tell of the same voters, so it does not matter which is first.
 async fn begin(
     config: &EmbeddedConfig,
-    asking: Asking,
+    wires: VoterWires,
     store: LogStore,
     machine: ViewMachine,
 ) -> Option<Raft> {
@@ -297,7 +333,7 @@ async fn begin(
         ..openraft::Config::default()
     };
     let settings = Arc::new(settings.validate().ok()?);
-    let raft = Raft::new(config.me, settings, asking, store, machine)
+    let raft = Raft::new(config.me, settings, wires, store, machine)
         .await
         .ok()?;
     if !config.voters.contains(&config.me) {
@@ -313,6 +349,10 @@ async fn begin(
     Some(raft)
 }
 
+pub(super) fn undecided_yet() -> LogError {
+    LogError::Undecided(Silence::NoMajority)
+}
+
 pub(super) fn undecided() -> Answer {
-    Answer::Decided(Err(LogError::Undecided(Silence::NoMajority)))
+    Answer::Decided(Err(undecided_yet()))
 }

@@ -1,11 +1,11 @@
-//! The suite over the log that three hosts decide by a majority, and one that follows.
+//! The suite over the log that a majority of some hosts decides, with others that follow.
 
 use crate::cases::{CASES, decide, exclude_when_it_may_be, sure, watch};
 use crate::stage::{Fate, Faults, Stage, TERMS, World, join, key, long, record, short};
 use hearth_views::lease::LocalClock;
 use hearth_views::log::ViewLog;
 use hearth_views::membership::{MemberId, MemberKey, Membership, MembershipChange, ViewNumber};
-use hearth_views::raft::{Embedded, EmbeddedConfig};
+use hearth_views::raft::{Embedded, EmbeddedConfig, LeaseProbe};
 use hearth_views::wire::{AnswerSlot, ViewWire, WireClass};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, Weak};
@@ -25,6 +25,9 @@ struct Hosts {
 
 struct EmbeddedStage {
     world: World,
+    voters: u32,
+    /// Hosts whose leases ran out.
+    lapsed: Arc<Mutex<BTreeSet<u32>>>,
     ways: Arc<Hosts>,
     logs: Vec<Arc<Embedded>>,
 }
@@ -76,16 +79,23 @@ impl ViewWire for HostWire {
 }
 
 impl EmbeddedStage {
-    /// The first hosts vote, and the others follow.
+    /// Three hosts vote, and the others follow.
     fn set(hosts: u32) -> EmbeddedStage {
+        EmbeddedStage::of(hosts, VOTERS)
+    }
+
+    /// The first hosts vote, and the others follow.
+    fn of(hosts: u32, voters: u32) -> EmbeddedStage {
         let world = World::new(hosts);
         let ways = Arc::<Hosts>::default();
         let mut stage = EmbeddedStage {
             world,
+            voters,
+            lapsed: Arc::default(),
             ways,
             logs: Vec::new(),
         };
-        let voters: Vec<MemberKey> = (0..VOTERS).map(|voter| key(voter, 1)).collect();
+        let voters: Vec<MemberKey> = (0..voters).map(|voter| key(voter, 1)).collect();
         let log = |host| stage.start(key(host, 1), &voters, stage.world.first());
         stage.logs = (0..hosts).map(log).collect();
         stage.tell_ways();
@@ -94,12 +104,15 @@ impl EmbeddedStage {
 
     fn start(&self, me: MemberKey, voters: &[MemberKey], first: Membership) -> Arc<Embedded> {
         let host = me.id.0;
+        let lapsed = Arc::clone(&self.lapsed);
+        let holds = move || !lapsed.lock().unwrap().contains(&host);
         let config = EmbeddedConfig {
             me,
             voters: voters.to_vec(),
-            seats: VOTERS as usize,
+            seats: self.voters as usize,
             terms: TERMS,
             heartbeat: HEARTBEAT,
+            holds: LeaseProbe(Arc::new(holds)),
         };
         let wire = Arc::new(HostWire {
             from: host,
@@ -155,15 +168,19 @@ impl Stage for EmbeddedStage {
     }
 
     fn minority(&self) -> Option<Vec<u32>> {
-        Some(vec![self.coordinator()])
+        match (self.voters, self.world.hosts()) {
+            (1, 1) => None,
+            (1, _) => Some(vec![1]),
+            _ => Some(vec![self.coordinator()]),
+        }
     }
 
     fn mortal(&self) -> Option<u32> {
-        Some(self.coordinator())
+        (self.voters > 1).then(|| self.coordinator())
     }
 
     fn renews_without_decider(&self) -> bool {
-        true
+        self.voters > 1
     }
 }
 
@@ -172,6 +189,16 @@ fn log_of_three_voters_conforms() {
     for (name, case) in CASES {
         println!("three voters: {name}");
         case(&EmbeddedStage::set(VOTERS));
+    }
+}
+
+#[test]
+fn log_of_one_voter_conforms() {
+    for (name, case) in CASES {
+        println!("one voter: {name}");
+        case(&EmbeddedStage::of(1, 1));
+        println!("one voter and a follower: {name}");
+        case(&EmbeddedStage::of(2, 1));
     }
 }
 
@@ -218,4 +245,69 @@ fn voters_that_start_anew_join_and_vote() {
     let lives = decide(&*stage.log(0), &join(100)).keys();
     let again = (0..VOTERS).map(|host| key(host, 2));
     assert!(lives.into_iter().eq(again.chain([key(100, 1)])));
+}
+
+/// Asks until another log is founded.
+fn found_anew(log: &Embedded, dead: &[MemberKey]) {
+    sure(|| log.found_anew(dead, &long())).unwrap();
+}
+
+#[test]
+fn one_that_is_left_of_two_founds_another_log() {
+    let mut stage = EmbeddedStage::of(2, 1);
+    decide(&*stage.log(1), &join(100));
+    decide(&*stage.log(1), &MembershipChange::Leave(key(100, 1)));
+    stage.world.kill(0);
+    found_anew(&stage.logs[1], &[key(0, 1)]);
+    let view = watch(&*stage.log(1), ViewNumber(3), ViewNumber(4));
+    let view = view.last().unwrap();
+    assert_eq!(view.keys(), [key(1, 1)].into());
+    sure(|| stage.log(1).fence(key(0, 1), &long())).unwrap();
+    stage.start_anew(0, view);
+    let both = decide(&*stage.log(0), &MembershipChange::Join(record(0, 2)));
+    assert_eq!(both.keys(), [key(0, 2), key(1, 1)].into());
+    assert!(stage.log(0).renew(key(0, 2), &long()).is_ok());
+}
+
+#[test]
+fn those_that_are_left_found_another_log_together() {
+    let mut stage = EmbeddedStage::set(VOTERS + 1);
+    let dead = [key(0, 1), key(1, 1)];
+    (0..2).for_each(|host| stage.world.kill(host));
+    assert!(
+        stage.logs[3].found_anew(&dead, &long()).is_err(),
+        "the first of those left does it"
+    );
+    found_anew(&stage.logs[2], &dead);
+    sure(|| stage.log(3).fence(key(0, 1), &long())).unwrap();
+    sure(|| stage.log(3).fence(key(1, 1), &long())).unwrap();
+    let newest = watch(&*stage.log(3), ViewNumber(1), ViewNumber(1027));
+    for host in 0..2 {
+        stage.start_anew(host, newest.last().unwrap());
+        decide(&*stage.log(host), &MembershipChange::Join(record(host, 2)));
+    }
+    stage.await_voters(3, |voters| voters.len() == VOTERS as usize);
+    let view = decide(&*stage.log(1), &join(100));
+    assert_eq!(view.members().len(), VOTERS as usize + 2);
+}
+
+#[test]
+fn no_log_is_founded_against_a_majority_or_without_a_word() {
+    let stage = EmbeddedStage::set(VOTERS);
+    let refused = |host: usize, dead: &[MemberKey]| {
+        let founded = stage.logs[host].found_anew(dead, &long());
+        assert!(founded.is_err(), "{dead:?}");
+        assert!(!stage.logs[host].has_stopped(&long()), "{dead:?}");
+    };
+    // The two others may go on.
+    refused(0, &[key(2, 1)]);
+    // One that is cut off is not dead.
+    stage.world.kill(1);
+    stage.world.kill(2);
+    refused(0, &[key(2, 1)]);
+    // Others may have gone on without one whose lease ran out.
+    stage.lapsed.lock().unwrap().insert(0);
+    refused(0, &[key(1, 1), key(2, 1)]);
+    stage.lapsed.lock().unwrap().clear();
+    found_anew(&stage.logs[0], &[key(1, 1), key(2, 1)]);
 }

@@ -6,10 +6,8 @@
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
-mod alone;
 mod broken;
 mod cases;
 mod embedded;
 mod memory;
-mod pair;
 mod stage;
