@@ -10,7 +10,7 @@
 //! its connection; it is zero in frames of the handshake. The payload is not covered.
 
 /// The version this crate speaks. Peers of another version are refused with a readable reason.
-pub const PROTOCOL_VERSION: u8 = 21;
+pub const PROTOCOL_VERSION: u8 = 22;
 /// The longest head of a frame.
 pub const HEAD_LEN_MAX: usize = 64 << 10;
 /// The longest payload of a frame.
