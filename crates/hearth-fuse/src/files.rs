@@ -328,11 +328,11 @@ impl Core {
         reply: ReplyEmpty,
     ) {
         self.locks.release_ranges(open.node.id, owner);
-        let (core, had) = (Arc::clone(self), self.brings_bytes(&open));
+        let (core, covered) = (Arc::clone(self), self.brings_bytes(&open));
         let done = move |outcome| {
             let flushed = served(outcome).map(drop);
             reply_empty(
-                core.brought_bytes(&open, (Bringing::Flush, had), flushed),
+                core.brought_bytes(&open, (Bringing::Flush, covered), flushed),
                 reply,
             );
         };
@@ -348,7 +348,7 @@ impl Core {
         let Way::Session(handle) = open.way else {
             return self.sync_store(&open, reply);
         };
-        let (core, had) = (Arc::clone(self), self.brings_bytes(&open));
+        let (core, covered) = (Arc::clone(self), self.brings_bytes(&open));
         let done = move |outcome| match served(outcome) {
             Ok(None) => {
                 let own = Arc::clone(&core);
@@ -357,7 +357,7 @@ impl Core {
             served => {
                 let synced = served.map(drop);
                 reply_empty(
-                    core.brought_bytes(&open, (Bringing::Sync, had), synced),
+                    core.brought_bytes(&open, (Bringing::Sync, covered), synced),
                     reply,
                 );
             }

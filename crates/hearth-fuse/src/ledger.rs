@@ -78,17 +78,9 @@ impl Ledger {
 
     /// Writes a fact down.
     pub(crate) fn note(&self, fact: Fact<'_>) {
-        self.note_if(fact, || true);
-    }
-
-    /// The same if it is true still, once nobody else can note anything.
-    pub(crate) fn note_if(&self, fact: Fact<'_>, is_true: impl FnOnce() -> bool) {
         let shorten = |all: &[u8]| Known::read(all).written();
         let worthless = fact.makes_worthless();
-        fact.encoded(|record| {
-            let record = (record, worthless);
-            self.records.append_if(record, is_true, shorten);
-        });
+        fact.encoded(|record| self.records.append((record, worthless), shorten));
     }
 
     /// All that was written down.

@@ -1,61 +1,51 @@
 //! Bytes that programs wrote and the store may lack, for each handle.
 //!
-//! A write is noted before it is acknowledged, once until the next sync or flush that succeeds. If the agent dies between,
-//! the bytes may have died with it. Then the next agent says so once for each handle, at its next sync or close.
+//! A write is noted before it is acknowledged, once until a sync or flush has brought all that was. If the agent dies between,
+//! the bytes may have died with it. Then the next agent says so through that handle: at its next sync, and at every close
+//! before.
+//!
+//! Invariant:
+//! - WRITTEN-1 (S13): the ledger says that a handle was written until a sync or flush has succeeded that covers all writes
+//!   which were acknowledged through it. If they died with the agent before, it says so until a sync has told of that.
 
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use fuser::FileHandle;
 
 use crate::core::Core;
 use crate::errors::raw;
 use crate::handles::OpenHandle;
-use crate::ledger::Fact;
+use crate::ledger::{Fact, Ledger};
 
 /// The fate of the bytes that were written through a handle.
 #[derive(Default)]
 pub(crate) struct Bytes {
     /// The handle's number.
     number: AtomicU64,
-    /// Some were taken that no sync or flush has asked for.
-    waiting: AtomicBool,
-    /// One of [`Lost`].
-    lost: AtomicUsize,
+    fate: Mutex<Fate>,
+}
+
+#[derive(Default)]
+struct Fate {
+    /// Writes that were acknowledged.
+    writes: u64,
+    /// The ledger says that the store may lack some.
+    is_noted: bool,
+    lost: Lost,
 }
 
 /// Bytes that died with the agent before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Lost {
     /// None of this file.
+    #[default]
     None,
     /// Some that were written through other handles of the file.
     OfOthers,
     /// Some of this handle.
     Own,
-}
-
-impl Bytes {
-    pub(crate) fn numbered(&self, number: FileHandle) {
-        self.number.store(number.0, Ordering::Relaxed);
-    }
-
-    /// Some may have died with the agent before.
-    pub(crate) fn may_be_lost(&self, lost: Lost) {
-        self.lost.store(lost as usize, Ordering::Relaxed);
-    }
-
-    /// Says once that bytes were lost, if it is as bad as that.
-    fn tell_lost(&self, least: Lost) -> io::Result<()> {
-        let is_told = |lost: usize| (lost >= least as usize).then_some(0);
-        let told = self
-            .lost
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, is_told);
-        match told {
-            Ok(_) => Err(raw(libc::EIO)),
-            Err(_) => Ok(()),
-        }
-    }
 }
 
 /// A sync, or a close.
@@ -67,47 +57,145 @@ pub(crate) enum Bringing {
     Flush,
 }
 
-impl Core {
-    /// Bytes were written through a handle, and are about to be acknowledged.
-    pub(crate) fn took_bytes(&self, open: &OpenHandle) {
-        if !open.bytes.waiting.swap(true, Ordering::SeqCst) {
-            let number = open.bytes.number.load(Ordering::Relaxed);
-            self.ledger.note(Fact::Written(number));
+/// The writes that a sync or flush covers: those that were acknowledged before it began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Covered(u64);
+
+impl Bytes {
+    pub(crate) fn numbered(&self, number: FileHandle) {
+        self.number.store(number.0, Ordering::Relaxed);
+    }
+
+    /// Some may have died with the agent before, which has noted those of this handle.
+    pub(crate) fn may_be_lost(&self, lost: Lost) {
+        let mut fate = self.fate();
+        fate.lost = lost;
+        fate.is_noted = lost == Lost::Own;
+    }
+
+    fn fate(&self) -> MutexGuard<'_, Fate> {
+        self.fate.lock().expect("nothing panics under this lock")
+    }
+
+    fn taken(&self, ledger: &Ledger) {
+        let mut fate = self.fate();
+        fate.writes += 1;
+        if !fate.is_noted {
+            ledger.note(Fact::Written(self.number.load(Ordering::Relaxed)));
+            fate.is_noted = true;
         }
     }
 
-    /// A sync or flush begins: it covers all that was acknowledged until now. Says whether there was any.
-    pub(crate) fn brings_bytes(&self, open: &OpenHandle) -> bool {
-        open.bytes.waiting.swap(false, Ordering::SeqCst)
+    fn covered(&self) -> Covered {
+        Covered(self.fate().writes)
+    }
+
+    fn brought(&self, ledger: &Ledger, bringing: Bringing, covered: Covered) -> io::Result<()> {
+        let mut fate = self.fate();
+        let tells = match bringing {
+            Bringing::Sync => fate.lost >= Lost::OfOthers,
+            Bringing::Flush => fate.lost == Lost::Own,
+        };
+        if tells {
+            // A close may be that of a duplicate in another process, and nobody sees its error. Should this agent die before
+            // the program hears of it, the next one says it again.
+            if bringing == Bringing::Sync {
+                fate.lost = Lost::None;
+            }
+            return Err(raw(libc::EIO));
+        }
+        if fate.is_noted && fate.writes == covered.0 {
+            ledger.note(Fact::Synced(self.number.load(Ordering::Relaxed)));
+            fate.is_noted = false;
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    /// Bytes were written through a handle, and are about to be acknowledged.
+    pub(crate) fn took_bytes(&self, open: &OpenHandle) {
+        open.bytes.taken(&self.ledger);
+    }
+
+    /// A sync or flush begins.
+    pub(crate) fn brings_bytes(&self, open: &OpenHandle) -> Covered {
+        open.bytes.covered()
     }
 
     /// It has ended so. An agent that is gone may have had more.
     pub(crate) fn brought_bytes(
         &self,
         open: &OpenHandle,
-        (bringing, had): (Bringing, bool),
+        (bringing, covered): (Bringing, Covered),
         result: io::Result<()>,
     ) -> io::Result<()> {
-        if let Err(error) = result {
-            if had {
-                self.took_bytes(open);
-            }
-            return Err(error);
-        }
-        let told = open.bytes.tell_lost(match bringing {
-            Bringing::Sync => Lost::OfOthers,
-            Bringing::Flush => Lost::Own,
-        });
-        if told.is_err() {
-            // Should this agent die before the program hears of it, the next one says it again.
-            open.bytes.waiting.store(true, Ordering::SeqCst);
-            return told;
-        }
-        if had {
-            let number = open.bytes.number.load(Ordering::Relaxed);
-            let is_clean = || !open.bytes.waiting.load(Ordering::SeqCst);
-            self.ledger.note_if(Fact::Synced(number), is_clean);
-        }
-        Ok(())
+        result.and_then(|()| open.bytes.brought(&self.ledger, bringing, covered))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ledger::Opened;
+
+    const NUMBER: u64 = 7;
+
+    /// A handle that is open, and its ledger.
+    fn opened() -> (Bytes, Ledger) {
+        let (bytes, ledger) = (Bytes::default(), Ledger::new().unwrap());
+        bytes.numbered(FileHandle(NUMBER));
+        ledger.note(Fact::Opened(Opened {
+            number: NUMBER,
+            node: 1,
+            fd: 3,
+            reads: true,
+            writes: true,
+            request: 0,
+        }));
+        (bytes, ledger)
+    }
+
+    fn is_written(ledger: &Ledger) -> bool {
+        ledger.known().unwrap().handles[&NUMBER].is_written
+    }
+
+    #[test]
+    fn a_sync_covers_what_was_taken_before_it() {
+        let (bytes, ledger) = opened();
+        bytes.taken(&ledger);
+        let first = bytes.covered();
+        bytes.taken(&ledger);
+        bytes.brought(&ledger, Bringing::Sync, first).unwrap();
+        assert!(is_written(&ledger));
+        let second = bytes.covered();
+        bytes.brought(&ledger, Bringing::Sync, second).unwrap();
+        assert!(!is_written(&ledger));
+    }
+
+    #[test]
+    fn a_sync_that_another_overtakes_covers_no_more_than_its_own() {
+        let (bytes, ledger) = opened();
+        bytes.taken(&ledger);
+        let first = bytes.covered();
+        bytes.taken(&ledger);
+        // It is still under way when the first one ends.
+        let _second = bytes.covered();
+        bytes.brought(&ledger, Bringing::Sync, first).unwrap();
+        assert!(is_written(&ledger));
+    }
+
+    #[test]
+    fn a_loss_stays_noted_until_a_sync_after_the_one_that_told_of_it() {
+        let (bytes, ledger) = opened();
+        ledger.note(Fact::Written(NUMBER));
+        bytes.may_be_lost(Lost::Own);
+        let brings = |bringing| bytes.brought(&ledger, bringing, bytes.covered());
+        assert!(brings(Bringing::Flush).is_err());
+        assert!(brings(Bringing::Flush).is_err());
+        assert!(brings(Bringing::Sync).is_err());
+        assert!(is_written(&ledger));
+        brings(Bringing::Flush).unwrap();
+        assert!(!is_written(&ledger));
     }
 }

@@ -486,6 +486,41 @@ fn bytes_that_may_be_lost_are_told_once() {
     close(synced).unwrap();
 }
 
+/// Each program that a process starts closes such a duplicate there, and nobody sees the error.
+#[test]
+fn a_close_of_a_duplicate_leaves_the_word_of_a_loss_to_the_next_sync() {
+    let Some(mut scene) = Scene::new(2) else {
+        return;
+    };
+    let file = read_write(&scene.at("file"));
+    file.write_all_at(b"bytes", 0).unwrap();
+    for _ in 0..2 {
+        scene.dies(|_| {});
+        for _ in 0..2 {
+            assert_eq!(errno(close(file.try_clone().unwrap())), libc::EIO);
+        }
+    }
+    assert_eq!(errno(file.sync_all()), libc::EIO);
+    file.sync_all().unwrap();
+    close(file.try_clone().unwrap()).unwrap();
+    close(file).unwrap();
+}
+
+#[test]
+fn bytes_that_are_written_after_a_loss_of_others_may_be_lost_too() {
+    let Some(mut scene) = Scene::new(2) else {
+        return;
+    };
+    let (file, other) = (read_write(&scene.at("file")), read_write(&scene.at("file")));
+    file.write_all_at(b"bytes", 0).unwrap();
+    scene.dies(|_| {});
+    assert_eq!(errno(other.sync_all()), libc::EIO);
+    other.write_all_at(b"more", 5).unwrap();
+    scene.dies(|_| {});
+    assert_eq!(errno(close(other)), libc::EIO);
+    assert_eq!(errno(close(file)), libc::EIO);
+}
+
 #[test]
 fn a_mapping_shows_new_bytes() {
     let Some(mut scene) = Scene::new(1) else {

@@ -102,20 +102,7 @@ impl Records {
         (record, worthless): (&[u8], usize),
         shorten: impl FnOnce(&[u8]) -> Vec<u8>,
     ) {
-        self.append_if((record, worthless), || true, shorten);
-    }
-
-    /// The same, if nobody has written since what makes it untrue: that is asked while no other thread can write.
-    pub fn append_if(
-        &self,
-        (record, worthless): (&[u8], usize),
-        is_true: impl FnOnce() -> bool,
-        shorten: impl FnOnce(&[u8]) -> Vec<u8>,
-    ) {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        if !is_true() {
-            return;
-        }
         let len = LENGTH_BYTES + record.len();
         writer.worthless = writer.worthless.saturating_add(worthless);
         if writer.is_due(len) {
