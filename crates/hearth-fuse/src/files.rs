@@ -328,11 +328,15 @@ impl Core {
         reply: ReplyEmpty,
     ) {
         self.locks.release_ranges(open.node.id, owner);
+        let bringing = match self.store_is_behind {
+            true => Bringing::EmptyFlush,
+            false => Bringing::Flush,
+        };
         let (core, covered) = (Arc::clone(self), self.brings_bytes(&open));
         let done = move |outcome| {
             let flushed = served(outcome).map(drop);
             reply_empty(
-                core.brought_bytes(&open, (Bringing::Flush, covered), flushed),
+                core.brought_bytes(&open, (bringing, covered), flushed),
                 reply,
             );
         };

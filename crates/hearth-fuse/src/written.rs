@@ -55,6 +55,8 @@ pub(crate) enum Bringing {
     Sync,
     /// `FLUSH`: it says what became of those that were written through the handle.
     Flush,
+    /// A `FLUSH` that leaves them where they are.
+    EmptyFlush,
 }
 
 /// The writes that a sync or flush covers: those that were acknowledged before it began.
@@ -94,7 +96,7 @@ impl Bytes {
         let mut fate = self.fate();
         let tells = match bringing {
             Bringing::Sync => fate.lost >= Lost::OfOthers,
-            Bringing::Flush => fate.lost == Lost::Own,
+            Bringing::Flush | Bringing::EmptyFlush => fate.lost == Lost::Own,
         };
         if tells {
             // A close may be that of a duplicate in another process, and nobody sees its error. Should this agent die before
@@ -104,7 +106,8 @@ impl Bytes {
             }
             return Err(raw(libc::EIO));
         }
-        if fate.is_noted && fate.writes == covered.0 {
+        let is_clean = bringing != Bringing::EmptyFlush && fate.writes == covered.0;
+        if fate.is_noted && is_clean {
             ledger.note(Fact::Synced(self.number.load(Ordering::Relaxed)));
             fate.is_noted = false;
         }
@@ -182,6 +185,15 @@ mod tests {
         // It is still under way when the first one ends.
         let _second = bytes.covered();
         bytes.brought(&ledger, Bringing::Sync, first).unwrap();
+        assert!(is_written(&ledger));
+    }
+
+    #[test]
+    fn a_flush_that_brings_nothing_covers_nothing() {
+        let (bytes, ledger) = opened();
+        bytes.taken(&ledger);
+        let all = bytes.covered();
+        bytes.brought(&ledger, Bringing::EmptyFlush, all).unwrap();
         assert!(is_written(&ledger));
     }
 
