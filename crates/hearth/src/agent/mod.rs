@@ -85,7 +85,7 @@ fn take_place(config: &Path, again: Again, warden: Warden) -> Result<Running, Fa
     log::warn!("this agent takes the place of one that died");
     let mut told = AgentConfig::read(config)?;
     told.node.incarnation = again.last.incarnation + 1;
-    told.node.succeeds = again.is_over.then_some(again.last.number);
+    told.node.succeeds = again.are_over.then_some(again.last.number);
     let dir = told.job_dir()?;
     start::register(&dir, told.node.node)?;
     let socket = dir.socket(told.node.node);

@@ -131,8 +131,8 @@ pub(super) struct Again {
     pub(super) held: Option<Held>,
     /// The last one that was ready.
     pub(super) last: Run,
-    /// Nothing of the dead one is on its way to the store any more.
-    pub(super) is_over: bool,
+    /// Nothing of that one, nor of any since, is on its way to the store any more.
+    pub(super) are_over: bool,
 }
 
 /// Starts the warden. Returns in the agent, and again in each that takes its place.

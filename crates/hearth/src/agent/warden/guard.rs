@@ -57,6 +57,8 @@ pub(super) struct Guard {
     is_ready: bool,
     /// The last one that was.
     last: Option<Run>,
+    /// Nothing is left of that one, nor of any since, once the present one is dead as a whole.
+    are_over: bool,
     held: Option<Held>,
     /// Ends the mount.
     end: Option<File>,
@@ -97,6 +99,7 @@ impl Guard {
             number,
             is_ready: false,
             last: None,
+            are_over: true,
             held: None,
             end: None,
             ends: false,
@@ -126,10 +129,11 @@ impl Guard {
                 self.end(death);
             }
             self.close_all_but_mount();
+            self.are_over &= death == Death::Whole;
             let again = Again {
                 held: self.held.clone(),
                 last,
-                is_over: death == Death::Whole,
+                are_over: self.are_over,
             };
             match os::split() {
                 Ok(Half::Old(number)) => self.watch(number),
@@ -192,7 +196,7 @@ impl Guard {
         match word {
             Word::Ready(run) => {
                 (self.is_ready, self.last) = (true, Some(run));
-                self.crashes = 0;
+                (self.are_over, self.crashes) = (true, 0);
             }
             Word::Serves(held) => {
                 self.end = held.connection.and_then(|number| end_of(number).ok());
@@ -348,6 +352,7 @@ fn die_with_parent() {
         log::warn!("this agent does not end with its warden while it starts: {error}");
     }
     if parent.is_none_or(|parent| parent.is_init()) {
-        log::error!("the warden ended");
+        log::error!("the warden ended, so this agent does");
+        leave();
     }
 }
