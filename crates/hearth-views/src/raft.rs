@@ -14,7 +14,7 @@
 //! each other's leases if all of them are there. If the missing are dead for certain, those left found another log.
 //!
 //! Reading order: `types` (the words), `store` and `machine` (a voter's log, and its views), `voter` (calls),
-//! `hear` (requests of others), `leases` (when an exclusion may be proposed), `electorate` (the voters),
+//! `hear` (requests of others), `leases` (when an exclusion may be proposed). Then `electorate` (the voters),
 //! `elections` (when one of them asks to coordinate), `founding` (another log after this), `network`.
 
 mod elections;

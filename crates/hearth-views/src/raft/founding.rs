@@ -95,7 +95,7 @@ impl Voter {
         }
         // Pairs with the Acquire of those that look whether it decides.
         self.has_stopped.store(true, Ordering::Release);
-        // It can only fail if it has ended already. What it decided before is known then.
+        // It can only fail if it has ended already. All that it decided before is known then.
         let _ = self.raft.shutdown().await;
         agrees()
     }
