@@ -26,8 +26,8 @@ use clock::BootClock;
 use hearth_proto::{NodeId, Replicas};
 use hearth_views::log::CallOff;
 use hearth_views::membership::{
-    FailureDomain, Fingerprint, Incarnation, LossesBorne, MemberId, MemberKey, MemberRecord,
-    MemberWeight, Membership, Salt, ViewRefusal,
+    FailureDomain, Incarnation, LossesBorne, MemberId, MemberKey, MemberRecord, Membership,
+    ViewRefusal,
 };
 use hearth_views::raft::{Embedded, EmbeddedConfig, EmbeddedError, LeaseProbe, VOTERS_MAX};
 pub(crate) use joining::{Beginning, Newest};
@@ -332,8 +332,6 @@ fn record(config: &AgentSettings, (id, life): (u32, u64)) -> MemberRecord {
         key: key(id, life),
         address: config.members[id as usize].to_string(),
         domain: FailureDomain(id.to_string()),
-        weight: MemberWeight(1),
-        fingerprint: Fingerprint(Vec::new()),
     }
 }
 
@@ -348,5 +346,5 @@ fn first_view(config: &AgentSettings, lives: &[u64]) -> Result<Membership, ViewR
         Replicas::Erasure(_, parity) => usize::from(parity),
     };
     let borne = LossesBorne(u16::try_from(borne).unwrap_or(u16::MAX));
-    Membership::found_with(&records, Salt(0), borne)
+    Membership::found_with(&records, borne)
 }

@@ -4,7 +4,7 @@
 //!  propose(change at n) ──> next view, or: stale, refused, leased, undecided
 //!  watch(after n)       ──> n+1, n+2, ...      (a log may have forgotten old ones: then later ones)
 //!  renew(member)        ──> its lease counts from before the call
-//!  fence(member)        ──> the view in which its slots may serve again
+//!  fence(member)        ──> the view in which what it served may be served again
 //! ```
 //!
 //! All calls block, no longer than the [`Patience`] that they are given, and end early when that is

@@ -27,7 +27,7 @@ pub const MEMBERS_MAX: usize = 8192;
 /// Most nodes that a set ever had. Each costs a few bytes in every view, for MEMBER-2.
 pub const NODES_KNOWN_MAX: usize = 65_536;
 
-/// Most bytes of an address, of a failure domain and of a fingerprint.
+/// Most bytes of an address, and of a failure domain.
 pub const TEXT_BYTES_MAX: usize = 256;
 
 /// The number of a view. The first is 1, and each is followed by the next.
@@ -61,21 +61,9 @@ pub struct MemberKey {
     pub incarnation: Incarnation,
 }
 
-/// How much a member bears, compared with others. Zero is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct MemberWeight(pub u16);
-
 /// Things that fail together: a rack, a power line.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FailureDomain(pub String);
-
-/// The hash of a member's certificate, as its bytes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Fingerprint(pub Vec<u8>);
-
-/// Spreads the slots of this set otherwise than those of another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub struct Salt(pub u64);
 
 /// How many nodes or failure domains may be lost at once without loss of acknowledged bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -90,10 +78,6 @@ pub struct MemberRecord {
     pub address: String,
     /// The failure domain.
     pub domain: FailureDomain,
-    /// Its share of the slots.
-    pub weight: MemberWeight,
-    /// The fingerprint of its certificate; empty without certificates.
-    pub fingerprint: Fingerprint,
 }
 
 /// A member, and the first view that had it.
@@ -159,7 +143,7 @@ pub enum MembershipChange {
 pub enum FenceStatus {
     /// It is a member.
     Member,
-    /// It was excluded, and its slots wait for the fence.
+    /// It was excluded, and the view waits for the fence.
     Wanted,
     /// It left, or its fence is confirmed, or it never was.
     Past,
@@ -179,7 +163,6 @@ pub struct Founding {
 pub struct Membership {
     number: ViewNumber,
     founding: Founding,
-    salt: Salt,
     borne: LossesBorne,
     members: BTreeMap<MemberId, SeatedMember>,
     unfenced: BTreeMap<MemberKey, UnfencedMember>,
@@ -197,18 +180,13 @@ impl ViewNumber {
 
 impl Membership {
     /// The first view of a set, with its first member.
-    pub fn found(
-        first: MemberRecord,
-        salt: Salt,
-        borne: LossesBorne,
-    ) -> Result<Membership, ViewRefusal> {
+    pub fn found(first: MemberRecord, borne: LossesBorne) -> Result<Membership, ViewRefusal> {
         let empty = Membership {
             number: ViewNumber(0),
             founding: Founding {
                 view: ViewNumber(1),
                 by: first.key,
             },
-            salt,
             borne,
             members: BTreeMap::new(),
             unfenced: BTreeMap::new(),
@@ -220,11 +198,10 @@ impl Membership {
     /// The first view of a set that begins with several members.
     pub fn found_with(
         records: &[MemberRecord],
-        salt: Salt,
         borne: LossesBorne,
     ) -> Result<Membership, ViewRefusal> {
         let (first, rest) = records.split_first().ok_or(ViewRefusal::NoneLeft)?;
-        let mut view = Membership::found(first.clone(), salt, borne)?;
+        let mut view = Membership::found(first.clone(), borne)?;
         for record in rest {
             view = view.apply(&MembershipChange::Join(record.clone()), view.number)?;
         }
@@ -244,11 +221,6 @@ impl Membership {
     /// The log that decided it.
     pub fn founding(&self) -> Founding {
         self.founding
-    }
-
-    /// The salt of its slots.
-    pub fn salt(&self) -> Salt {
-        self.salt
     }
 
     /// The losses at once that its replicas bear.

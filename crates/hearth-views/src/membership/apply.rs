@@ -56,9 +56,7 @@ pub enum ViewRefusal {
     #[error("the set is full: {MEMBERS_MAX} members, {NODES_KNOWN_MAX} nodes ever")]
     Full,
     /// The record is malformed.
-    #[error(
-        "the record of agent {0} has a weight of zero, or a text of over {TEXT_BYTES_MAX} bytes"
-    )]
+    #[error("the record of agent {0} has a text of over {TEXT_BYTES_MAX} bytes")]
     Malformed(MemberKey),
 }
 
@@ -194,10 +192,6 @@ impl Membership {
 }
 
 fn is_well_formed(record: &MemberRecord) -> bool {
-    let lengths = [
-        record.address.len(),
-        record.domain.0.len(),
-        record.fingerprint.0.len(),
-    ];
-    record.weight.0 > 0 && lengths.iter().all(|len| *len <= TEXT_BYTES_MAX)
+    let lengths = [record.address.len(), record.domain.0.len()];
+    lengths.iter().all(|len| *len <= TEXT_BYTES_MAX)
 }

@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::history::ViewHistory;
     use crate::lease::{LeaseTerms, LocalClock, LocalTime};
-    use crate::membership::{LossesBorne, Membership, Salt};
+    use crate::membership::{LossesBorne, Membership};
     use crate::raft::network::Asking;
     use crate::raft::testing::record;
     use crate::raft::types::EmbeddedConfig;
@@ -167,7 +167,7 @@ mod tests {
 
     async fn start(net: &Arc<Net>) -> Vec<Arc<Voter>> {
         let records: Vec<_> = (0..VOTERS).map(record).collect();
-        let first = Arc::new(Membership::found_with(&records, Salt(1), LossesBorne(1)).unwrap());
+        let first = Arc::new(Membership::found_with(&records, LossesBorne(1)).unwrap());
         net.voters
             .lock()
             .unwrap()

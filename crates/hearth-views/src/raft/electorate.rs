@@ -77,13 +77,13 @@ async fn replace(raft: &Raft, config: &EmbeddedConfig, view: &Membership) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::membership::{Consent, LossesBorne, MembershipChange, Salt};
+    use crate::membership::{Consent, LossesBorne, MembershipChange};
     use crate::raft::testing::record;
 
     #[test]
     fn excluded_voter_is_replaced_by_the_eldest_member_that_does_not_vote() {
         let records = [5, 6, 7].map(record);
-        let first = Membership::found_with(&records, Salt(1), LossesBorne(1)).unwrap();
+        let first = Membership::found_with(&records, LossesBorne(1)).unwrap();
         let after = |view: &Membership, change| view.apply(&change, view.number()).unwrap();
         let second = after(&first, MembershipChange::Join(record(3)));
         let third = after(&second, MembershipChange::Join(record(1)));

@@ -130,13 +130,13 @@ impl RaftStateMachine<RaftTypes> for ViewMachine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::membership::{Consent, LossesBorne, MembershipChange, Salt};
+    use crate::membership::{Consent, LossesBorne, MembershipChange};
     use crate::raft::testing::record;
 
     #[test]
     fn exclusion_that_was_checked_in_another_term_decides_nothing() {
         let records = [1, 2, 3].map(record);
-        let first = Membership::found_with(&records, Salt(1), LossesBorne(1)).unwrap();
+        let first = Membership::found_with(&records, LossesBorne(1)).unwrap();
         let at = first.number();
         let history = Arc::new(ViewHistory::new(Arc::new(first)));
         let mut machine = ViewMachine::new(Arc::clone(&history), Arc::default());

@@ -1,8 +1,6 @@
 //! A member for tests of the voters.
 
-use crate::membership::{
-    FailureDomain, Fingerprint, Incarnation, MemberId, MemberKey, MemberRecord, MemberWeight,
-};
+use crate::membership::{FailureDomain, Incarnation, MemberId, MemberKey, MemberRecord};
 
 /// The first life of a node, on a host of its own.
 pub(crate) fn record(id: u32) -> MemberRecord {
@@ -13,7 +11,5 @@ pub(crate) fn record(id: u32) -> MemberRecord {
         },
         address: String::new(),
         domain: FailureDomain(id.to_string()),
-        weight: MemberWeight(1),
-        fingerprint: Fingerprint(Vec::new()),
     }
 }

@@ -87,7 +87,7 @@ impl World {
     /// The first view, with all hosts as members.
     pub(crate) fn first(&self) -> Membership {
         let records: Vec<_> = (0..self.hosts()).map(|host| record(host, 1)).collect();
-        Membership::found_with(&records, Salt(1), LossesBorne(2)).unwrap()
+        Membership::found_with(&records, LossesBorne(2)).unwrap()
     }
 
     /// The host is never heard of again.
@@ -194,8 +194,6 @@ pub(crate) fn record(id: u32, incarnation: u64) -> MemberRecord {
         key: key(id, incarnation),
         address: format!("host{id}:4000"),
         domain: FailureDomain(format!("rack{id}")),
-        weight: MemberWeight(1),
-        fingerprint: Fingerprint(vec![7; 32]),
     }
 }
 
