@@ -67,14 +67,6 @@ impl Question {
             | (Question::Alone, _) => None,
         }
     }
-
-    /// True if the answer comes when another node has read the file, and not before.
-    pub fn may_wait(self) -> bool {
-        match self {
-            Question::Awaited | Question::Alone => true,
-            Question::Near | Question::Own | Question::Unread => false,
-        }
-    }
 }
 
 /// Files of a batch after so many: whoever asks for many gets more with each question.
