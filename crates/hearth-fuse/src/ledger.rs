@@ -6,6 +6,10 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
 
 use hearth_shm::Records;
 use rustix::io::Errno;
@@ -21,6 +25,12 @@ mod known;
 const NOTIFY_INVAL_INODE: u32 = 2;
 /// A head of 16 bytes, a node, where its pages begin, and how many bytes: 0 is all.
 const DROP_BYTES: u32 = 40;
+
+/// Threads that drop pages: so many files may be held up before the others are.
+const DROPPERS_MAX: usize = 256;
+
+/// Dropping one file's pages takes no longer, as a rule.
+const HELD_UP_SPAN: Duration = Duration::from_millis(5);
 
 /// The device by which a mount is served.
 const DEVICE: &[u8] = b"/dev/fuse";
@@ -62,18 +72,44 @@ impl Ledger {
     }
 
     /// Has the operating system drop all pages that it keeps of the mount, those of open files first. Waits for whoever
-    /// serves it if pages are being read, or have to be written back.
+    /// serves it if pages are being read, or have to be written back; files beside those do not wait with them.
     pub fn drop_pages(&self, device: BorrowedFd<'_>) -> io::Result<()> {
         let known = self.known()?;
         let open = known.handles.values().map(|handle| handle.opened.node);
-        for node in open.chain(known.nodes.keys().copied()) {
-            match rustix::io::write(device, &drop_order(node)) {
-                // It has forgotten that one.
-                Ok(_) | Err(Errno::NOENT) => {}
-                Err(error) => return Err(error.into()),
+        let all: Vec<u64> = open.chain(known.nodes.keys().copied()).collect();
+        let (begun, failed) = (AtomicUsize::new(0), Mutex::new(None));
+        let drop_on = || {
+            // A counter alone; nothing else is published through it.
+            while let Some(&node) = all.get(begun.fetch_add(1, Ordering::Relaxed)) {
+                match rustix::io::write(device, &drop_order(node)) {
+                    // It has forgotten that one.
+                    Ok(_) | Err(Errno::NOENT) => {}
+                    Err(error) => {
+                        *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error)
+                    }
+                }
             }
-        }
-        Ok(())
+        };
+        thread::scope(|scope| -> io::Result<()> {
+            for _ in 0..DROPPERS_MAX {
+                let before = begun.load(Ordering::Relaxed);
+                if before >= all.len() {
+                    break;
+                }
+                thread::Builder::new().spawn_scoped(scope, drop_on)?;
+                // Another one if all that there are may be held up.
+                while begun.load(Ordering::Relaxed) < all.len() {
+                    let last = begun.load(Ordering::Relaxed);
+                    thread::park_timeout(HELD_UP_SPAN);
+                    if begun.load(Ordering::Relaxed) == last {
+                        break;
+                    }
+                }
+            }
+            Ok(())
+        })?;
+        let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
+        failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Writes a fact down.

@@ -78,7 +78,16 @@ pub(crate) enum Half {
 /// Begins a process that has a copy of this one's memory and shares its descriptors: what either of them opens or closes,
 /// it opens or closes for both. They last until both processes are over. This process must have one thread.
 pub(crate) fn split() -> io::Result<Half> {
-    let flags = libc::c_long::from(libc::CLONE_FILES | libc::SIGCHLD);
+    begin_process(libc::CLONE_FILES)
+}
+
+/// The same with a table of descriptors of its own: whatever it closes, and whenever, is closed for itself alone.
+pub(crate) fn split_apart() -> io::Result<Half> {
+    begin_process(0)
+}
+
+fn begin_process(shared: libc::c_int) -> io::Result<Half> {
+    let flags = libc::c_long::from(shared | libc::SIGCHLD);
     // SAFETY: memory is not shared, and no stack is given: as after `fork`, the new process goes on with a copy of its own.
     // There is one thread, so no lock of the library is held by one that the new process lacks.
     match unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) } {

@@ -240,7 +240,8 @@ impl Guard {
         };
         log::warn!("the agent's lease is over: pages of its mount are dropped");
         let ledger = held.ledger;
-        match os::split() {
+        // It may be held up until another agent is there, whose descriptors are none of its own.
+        match os::split_apart() {
             Ok(Half::Old(dropper)) => self.dropper = Some(dropper),
             Ok(Half::New) => {
                 if let Err(error) = drop_all_pages(ledger) {
@@ -265,15 +266,7 @@ impl Guard {
 
     /// Descriptors of the dead agent are closed: connections to peers and programs, memory, files that no program has open.
     fn close_all_but_mount(&self) {
-        let kept = self.kept();
-        let open = fs::read_dir("/proc/self/fd").into_iter().flatten();
-        let open: Vec<RawFd> = open
-            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
-            .collect();
-        for fd in open.into_iter().filter(|fd| *fd > 2 && !kept.contains(fd)) {
-            // The listing's own is closed by now.
-            drop(left::adopt(fd));
-        }
+        close_all_but(&self.kept());
     }
 
     fn kept(&self) -> BTreeSet<RawFd> {
@@ -310,9 +303,23 @@ impl Guard {
     }
 }
 
+/// Closes all descriptors but these and the three standard ones.
+fn close_all_but(kept: &BTreeSet<RawFd>) {
+    let open = fs::read_dir("/proc/self/fd").into_iter().flatten();
+    let open: Vec<RawFd> = open
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
+    for fd in open.into_iter().filter(|fd| *fd > 2 && !kept.contains(fd)) {
+        // The listing's own is closed by now.
+        drop(left::adopt(fd));
+    }
+}
+
 fn drop_all_pages(ledger: RawFd) -> io::Result<()> {
     let device = left::devices()?.into_iter().next();
     let device = os::copy_of(device.ok_or(io::ErrorKind::NotFound)?)?;
+    // Locks and files of programs must not last longer for this process.
+    close_all_but(&BTreeSet::from([device.as_raw_fd(), ledger]));
     let ledger = Ledger::from_fd(os::copy_of(ledger)?)?;
     ledger.drop_pages(device.as_fd())
 }
