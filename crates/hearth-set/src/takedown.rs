@@ -1,6 +1,7 @@
 //! Ends a set: flush, unmount, flush, stop, look whether everything is gone, clear up.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,7 +24,7 @@ use crate::output::{progress, progress_over};
 use crate::process::Process;
 use crate::set::{Life, Set, ask_all, ask_all_within};
 use crate::size::Size;
-use crate::unmount::{abort_at, unmount_at};
+use crate::unmount::{abort, abort_at, connection_at, end_of, unmount_at};
 
 /// The longest wait for one step of an agent, but for bytes on their way to the store, of which people hear then.
 const STEP_MAX: Duration = Duration::from_secs(8);
@@ -148,11 +149,12 @@ pub fn take_down(set: &Set, how: How) -> Result<TakenDown, Failure> {
             ended = flush_set(set, clock).map_err(|failure| let_go(set, how, failure))?;
             ended.note_losses(set);
         }
+        let ends = ends_of_mounts(set, how);
         unmount(set, how, clock)?;
         if how.dirty == Dirty::Flush {
             flush_by(set, clock)?;
         }
-        stop(set, how.dirty, clock)?;
+        stop(set, (how.dirty, &ends), clock)?;
     } else {
         let gone = format!("its agents were gone already; {}", lost(set));
         ended.note_gone(set, vec![gone]);
@@ -477,7 +479,17 @@ fn write_back(at: &Path, clock: Clock) {
     }
 }
 
-fn stop(set: &Set, dirty: Dirty, clock: Clock) -> Result<(), Failure> {
+/// Ways to end mounts that are taken away under programs: these and the agent may wait for each other.
+fn ends_of_mounts(set: &Set, how: How) -> Vec<(u32, File)> {
+    let mounts = set.file.mounts.iter().filter(|_| busy(how) == Busy::Detach);
+    let end = |mount: &MountEntry| {
+        let connection = connection_at(&mount.at).ok().flatten()?;
+        Some((mount.node, end_of(connection).ok()?))
+    };
+    mounts.filter_map(end).collect()
+}
+
+fn stop(set: &Set, (dirty, ends): (Dirty, &[(u32, File)]), clock: Clock) -> Result<(), Failure> {
     let peers = set.peers();
     if dirty == Dirty::Flush {
         let request = match set.file.members.len() > set.file.agents.len() {
@@ -488,18 +500,37 @@ fn stop(set: &Set, dirty: Dirty, clock: Clock) -> Result<(), Failure> {
         drop(ask_all_within(&peers, &request, clock.left()));
     }
     for agent in &set.file.agents {
-        end(set, agent, (dirty, clock))?;
+        let mut own = ends.iter().filter(|(node, _)| *node == agent.node);
+        end(set, agent, (dirty, clock), own.next().map(|(_, end)| end))?;
     }
     Ok(())
 }
 
 /// An agent that does not end is killed: all that it had is in the store by now, or given up.
-fn end(set: &Set, agent: &AgentEntry, (dirty, clock): (Dirty, Clock)) -> Result<(), Failure> {
+fn end(
+    set: &Set,
+    agent: &AgentEntry,
+    (dirty, clock): (Dirty, Clock),
+    mount: Option<&File>,
+) -> Result<(), Failure> {
     let peer = set.peer(agent);
     let what = || format!("cannot end {peer}");
     let last = clock.0.map_or(STEP_MAX, |_| END_SPAN);
-    let is_gone = dirty == Dirty::Flush && agent.process.wait_gone(clock.left()).or_fail(what)?;
-    if dirty == Dirty::Flush && !is_gone {
+    let flushes = dirty == Dirty::Flush;
+    let in_order = if mount.is_some() {
+        END_SPAN
+    } else {
+        clock.left()
+    };
+    let mut is_gone = flushes && agent.process.wait_gone(in_order).or_fail(what)?;
+    if let Some(mount) = mount.filter(|_| !is_gone) {
+        // Programs inside have lost it already.
+        if let Err(error) = abort(mount) {
+            log::debug!("cannot end a mount: {error}");
+        }
+        is_gone = flushes && agent.process.wait_gone(clock.left()).or_fail(what)?;
+    }
+    if flushes && !is_gone {
         hearth_client::say!(
             "note: {peer} had brought its bytes to the store, did not end, and is killed"
         );
