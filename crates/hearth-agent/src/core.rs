@@ -28,6 +28,8 @@ use hearth_proto::{
     Ticket, Time, Writes,
 };
 use hearth_shm::Pool;
+use hearth_views::membership::MemberKey;
+use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, Weak};
@@ -85,6 +87,8 @@ pub(crate) struct State {
     pub(crate) newest_views: Vec<Option<Newest>>,
     /// A member that is kept apart from this one, as one of the two runs anew.
     pub(crate) anew: Option<(u32, Anew)>,
+    /// Lives that are over for certain, as those that took their places have said before this one knew of members.
+    pub(crate) dead: BTreeSet<MemberKey>,
     /// The name of its node.
     pub(crate) called: String,
     /// The place where a front end shows the store.
@@ -140,6 +144,7 @@ impl Core {
             revoker: None,
             alarms: Alarms::default(),
             anew: None,
+            dead: BTreeSet::new(),
             up: vec![false; nodes],
             absent: vec![None; nodes],
             lives: vec![0; nodes],

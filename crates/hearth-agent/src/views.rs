@@ -94,6 +94,9 @@ pub enum NoViews {
         .0.as_secs()
     )]
     NotTaken(Duration),
+    /// None of them could, ever.
+    #[error("all agents that were members have died: those that took their places begin a new set")]
+    NobodyLeft,
 }
 
 /// This agent's part in the log.
@@ -181,9 +184,7 @@ impl Views {
             false => {
                 core.begin_without_view();
                 let me = record(config, (self.me.id.0, self.me.incarnation.0));
-                if !self.join(core, &me, config.join_span) {
-                    return Err(NoViews::NotTaken(config.join_span));
-                }
+                self.join(core, &me, config.join_span)?;
                 Told::nothing(begun.number())
             }
         };

@@ -6,7 +6,7 @@
 //! Others refuse the connections of an agent that was started again, until its earlier life is excluded and fenced.
 //! Then nobody owes that anything, and nobody has to remember it.
 
-use super::{Views, wire};
+use super::{NoViews, Views, key, wire};
 use crate::core::{Core, State};
 use hearth_net::Anew;
 use hearth_proto::{Member, Node, NodeId, View};
@@ -131,7 +131,18 @@ impl Core {
                 }
                 views.is_over(peer)
             }
-            None if newest_without_me(&state).is_some() => true,
+            None if newest_without_me(&state).is_some() => {
+                if who == Anew::Successor {
+                    let life = state.lives[peer as usize];
+                    state.dead.insert(key(peer, life));
+                }
+                // Nobody is left to take this one as a member: all begin anew.
+                if newest_without_me(&state).is_some_and(|view| view.keys().is_subset(&state.dead))
+                {
+                    state.anew = Some((peer, who));
+                }
+                true
+            }
             // The first start fails: others may have begun with the earlier life.
             None => {
                 state.anew = Some((peer, who));
@@ -152,13 +163,25 @@ impl Core {
 }
 
 impl Views {
-    /// Joins the members of a view, or of one that follows. True once it is a member.
-    pub(super) fn join(&self, core: &Core, record: &MemberRecord, span: Duration) -> bool {
+    /// Joins the members of a view, or of one that follows. Returns once it is a member.
+    pub(super) fn join(
+        &self,
+        core: &Core,
+        record: &MemberRecord,
+        span: Duration,
+    ) -> Result<(), NoViews> {
         let begun = Instant::now();
         while begun.elapsed() < span {
             let view = self.newest();
             if view.has(self.me) {
-                return true;
+                return Ok(());
+            }
+            if view
+                .keys()
+                .into_iter()
+                .all(|key| self.suspects().is_dead(key))
+            {
+                return Err(NoViews::NobodyLeft);
             }
             let patience = Patience::new(STEP_SPAN, &self.call_off);
             let is_free = view.member(self.me.id).is_none();
@@ -176,7 +199,7 @@ impl Views {
                 *self.newest.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(newest);
             }
         }
-        false
+        Err(NoViews::NotTaken(span))
     }
 
     /// Leaves the members, and waits until all of them have begun without this agent.
