@@ -145,8 +145,8 @@ impl Embedded {
         self.command(Command::Hear(request, answer));
     }
 
-    /// Founds another log without these members, which are dead for certain: if they may have been needed for a majority,
-    /// this agent is the first of those left, and all of those say so. Others go on to ask.
+    /// Founds another log without these members, which are dead for certain: if this agent is the first of those left, and
+    /// all of those say so. Others go on to ask.
     pub fn found_anew(&self, dead: &[MemberKey], patience: &Patience) -> Result<(), LogError> {
         let dead = dead.to_vec();
         self.await_answer(patience, |_, sender| Command::FoundAnew(dead, sender))?

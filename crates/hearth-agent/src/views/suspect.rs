@@ -24,6 +24,9 @@ const LOOK_SPAN: Duration = Duration::from_millis(100);
 /// A lease that ran out so long ago is told of.
 const LAPSE_TOLD_SPAN: Duration = Duration::from_secs(2);
 
+/// Agents that are all connected decide something by then, unless they never will. One that stands still is given up sooner.
+const STUCK_SPAN: Duration = Duration::from_secs(10);
+
 /// Patience for one proposal.
 const PROPOSE_SPAN: Duration = Duration::from_secs(1);
 
@@ -135,7 +138,7 @@ impl Views {
                 let suspects = self.suspects();
                 members.partition(|&key| suspects.is_dead(key))
             };
-            if self.is_left_alone(dead.len(), newest.members().len()) {
+            if self.is_left_alone(&dead, &living, (&up, &lives)) {
                 self.excluded();
             }
             let lost: Vec<MemberKey> = living.into_iter().filter(is_lost).collect();
@@ -162,19 +165,30 @@ impl Views {
         }
     }
 
-    /// True if those that may have decided are dead for certain, and this agent's lease is over: they may have gone on without it,
-    /// and nobody is left to say so.
-    fn is_left_alone(&self, dead: usize, members: usize) -> bool {
-        !self.lease.holds() && dead > 0 && dead >= self.quorum_lost(members)
+    /// True if this agent's lease is over, and nobody will renew it. Those that may have decided are dead for certain, and may
+    /// have gone on without it. Or all that live are here, some are dead for certain, and still nothing is decided.
+    fn is_left_alone(
+        &self,
+        dead: &[MemberKey],
+        living: &[MemberKey],
+        (up, lives): (&[bool], &[u64]),
+    ) -> bool {
+        if self.lease.holds() || dead.is_empty() {
+            return false;
+        }
+        let is_here = |key: &MemberKey| {
+            let at = key.id.0 as usize;
+            *key == self.me || up[at] && lives[at] == key.incarnation.0
+        };
+        let is_stuck = || self.lease.is_over_for(STUCK_SPAN) && living.iter().all(is_here);
+        dead.len() >= self.quorum_lost(dead.len() + living.len()) || is_stuck()
     }
 
-    /// Has another log take the place of one whose voters are dead for certain, under this agent's lease. Others may be to do
-    /// it, or to say their word first.
+    /// Has another log take the place of one that decides nothing, as voters are dead for certain. Others may be to do it, or
+    /// to say their word first.
     fn found_anew(&self, dead: &[MemberKey]) {
         let patience = Patience::new(PROPOSE_SPAN, &self.call_off);
-        let lost = self.quorum_lost(self.newest().members().len());
-        let is_due = || !dead.is_empty() && dead.len() >= lost;
-        if (is_due() || self.log.has_stopped(&patience))
+        if (!dead.is_empty() || self.log.has_stopped(&patience))
             && let Err(error) = self.log.found_anew(dead, &patience)
         {
             log::debug!("no other log of views: {error}");

@@ -1,7 +1,7 @@
 //! Another log after one whose voters are gone for good.
 //!
-//! A majority of the voters may be dead for certain at once: the one voter of a pair, two of three. Then nobody decides, and
-//! nobody is excluded. The members that are left found another log, if each of them says so.
+//! A majority of the voters may be dead for certain at once: the one voter of a pair, two of three, or one while voters
+//! change. Then nobody decides, and nobody is excluded. The members that are left found another log, if each says so.
 //!
 //! ```text
 //!   founder, the first of the living                every other of the living
@@ -55,10 +55,10 @@ impl Voter {
         Ok(())
     }
 
-    /// The other living members, if this agent is the first of all and the voters that live may be no majority.
+    /// The other living members, if this agent is the first of all and there are dead. Voters change one after another, so
+    /// one that is dead may have been needed for a majority.
     fn others_left(&self, view: &Membership, dead: &[MemberKey]) -> Option<Vec<MemberKey>> {
-        let voters = self.config.seats.min(view.members().len());
-        let is_over = 2 * dead.len() >= voters || self.has_stopped.load(Ordering::Acquire);
+        let is_over = !dead.is_empty() || self.has_stopped.load(Ordering::Acquire);
         let living = view.keys().into_iter().filter(|key| !dead.contains(key));
         let mut living: Vec<MemberKey> = living.collect();
         let is_first = living.first() == Some(&self.config.me);

@@ -292,15 +292,13 @@ fn those_that_are_left_found_another_log_together() {
 }
 
 #[test]
-fn no_log_is_founded_against_a_majority_or_without_a_word() {
+fn no_log_is_founded_without_the_word_of_each_that_lives() {
     let stage = EmbeddedStage::set(VOTERS);
     let refused = |host: usize, dead: &[MemberKey]| {
         let founded = stage.logs[host].found_anew(dead, &long());
         assert!(founded.is_err(), "{dead:?}");
         assert!(!stage.logs[host].has_stopped(&long()), "{dead:?}");
     };
-    // The two others may go on.
-    refused(0, &[key(2, 1)]);
     // One that is cut off is not dead.
     stage.world.kill(1);
     stage.world.kill(2);
@@ -310,4 +308,29 @@ fn no_log_is_founded_against_a_majority_or_without_a_word() {
     refused(0, &[key(1, 1), key(2, 1)]);
     stage.lapsed.lock().unwrap().clear();
     found_anew(&stage.logs[0], &[key(1, 1), key(2, 1)]);
+}
+
+#[test]
+fn voters_that_died_while_they_changed_are_made_good() {
+    let mut stage = EmbeddedStage::set(VOTERS);
+    let mut lives = [1, 1, 1];
+    // Each dies right after another has joined: that one may not vote yet.
+    for dead in [2, 1, 0, 2] {
+        let left = (dead + 1) % VOTERS;
+        let first = left.min((dead + 2) % VOTERS);
+        let life = key(dead, lives[dead as usize]);
+        stage.world.kill(dead);
+        found_anew(&stage.logs[first as usize], &[life]);
+        let log = Arc::clone(&stage.logs[left as usize]);
+        sure(|| log.fence(life, &long())).unwrap();
+        let newest = log.watch(ViewNumber(1), &long()).unwrap();
+        lives[dead as usize] += 1;
+        let next = key(dead, lives[dead as usize]);
+        let newest = Membership::clone(newest.last().unwrap());
+        stage.logs[dead as usize] = stage.start(next, &[], newest);
+        stage.tell_ways();
+        stage.world.go_on(dead);
+        let again = MembershipChange::Join(record(dead, next.incarnation.0));
+        assert!(decide(&*stage.log(dead), &again).has(next));
+    }
 }
