@@ -63,7 +63,7 @@ pub(crate) fn words_of_calls(
 ) -> Vec<String> {
     let why = match (reach, state.member.waits_for()) {
         (Reach::TooFew, _) => "this agent does not reach a majority of the others".to_owned(),
-        (Reach::Majority, Some(awaited)) => over_there(awaited),
+        (Reach::Majority, Some(awaited)) => goes_over(awaited),
         (Reach::Majority, None) => "the store is slow, or another program has a lock".to_owned(),
     };
     let waited = |about: &About| Span(now.0.saturating_sub(about.since.0));
@@ -140,14 +140,14 @@ fn words_of(
 const WAITS: &str = "a program has waited";
 
 /// The members change, and this agent has not gone over.
-fn over_there(awaited: &str) -> String {
+fn goes_over(awaited: &str) -> String {
     format!("the set goes over to other members, and this agent waits for {awaited}")
 }
 
 fn owers(agents: &[u32], awaited: Option<&str>) -> String {
     let listed: Vec<String> = agents.iter().map(u32::to_string).collect();
     match (agents, awaited) {
-        ([], Some(awaited)) => over_there(awaited),
+        ([], Some(awaited)) => goes_over(awaited),
         ([], None) => "no other agent owes an answer, so its own store is slow, or what it shares with other programs of this host is in use".to_owned(),
         ([one], _) => format!("agent {one} owes an answer"),
         _ => format!("agents {} owe answers", listed.join(", ")),

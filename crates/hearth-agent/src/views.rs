@@ -125,7 +125,11 @@ impl Views {
         config: &AgentSettings,
         (lease, beginning): (Duration, Beginning),
     ) -> Result<Arc<Views>, NoViews> {
-        let life = core.lock().lives[config.node as usize];
+        let (life, dead) = {
+            let mut state = core.lock();
+            let dead = std::mem::take(&mut state.dead);
+            (state.lives[config.node as usize], dead)
+        };
         let me = record(config, (config.node, life)).key;
         let (view, voters) = match beginning {
             Beginning::First(lives) => {
@@ -161,7 +165,7 @@ impl Views {
             is_unrenewed: AtomicBool::new(false),
             alarm,
             call_off: CallOff::default(),
-            suspects: Mutex::default(),
+            suspects: Mutex::new(Suspects::knowing(dead)),
             leaves: AtomicBool::new(false),
             newest: Mutex::new(view),
         }))
@@ -224,11 +228,6 @@ impl Views {
     /// This agent leaves in order.
     fn leaves(&self) -> bool {
         self.leaves.load(Ordering::Acquire)
-    }
-
-    /// How many dead members may have been needed for a majority.
-    fn quorum_lost(&self, members: usize) -> usize {
-        self.seats.min(members).div_ceil(2)
     }
 
     /// Others have gone on without this agent: nothing that it has counts any more.

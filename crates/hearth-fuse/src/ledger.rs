@@ -90,21 +90,17 @@ impl Ledger {
                 }
             }
         };
+        let are_left = || begun.load(Ordering::Relaxed) < all.len();
+        let go_on = || {
+            let before = begun.load(Ordering::Relaxed);
+            thread::park_timeout(HELD_UP_SPAN);
+            begun.load(Ordering::Relaxed) > before
+        };
         thread::scope(|scope| -> io::Result<()> {
-            for _ in 0..DROPPERS_MAX {
-                let before = begun.load(Ordering::Relaxed);
-                if before >= all.len() {
-                    break;
-                }
+            for _ in (0..DROPPERS_MAX).take_while(|_| are_left()) {
                 thread::Builder::new().spawn_scoped(scope, drop_on)?;
                 // Another one if all that there are may be held up.
-                while begun.load(Ordering::Relaxed) < all.len() {
-                    let last = begun.load(Ordering::Relaxed);
-                    thread::park_timeout(HELD_UP_SPAN);
-                    if begun.load(Ordering::Relaxed) == last {
-                        break;
-                    }
-                }
+                while are_left() && go_on() {}
             }
             Ok(())
         })?;

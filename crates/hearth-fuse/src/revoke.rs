@@ -166,12 +166,10 @@ impl KernelRevoker {
 
     /// Starts another thread if those that there are may be held up. It ends when nothing is due.
     fn help(&self) {
-        let Some(revoker) = self.me.upgrade() else {
-            return;
-        };
         if !self.lock().count_in_helper() {
             return;
         }
+        let revoker = self.me.upgrade().expect("whoever calls has one");
         let helper = named().spawn(move || {
             while let Some(order) = revoker.next_for_helper() {
                 revoker.carry_out(order);

@@ -131,22 +131,21 @@ impl Core {
                 }
                 views.is_over(peer)
             }
-            None if newest_without_me(&state).is_some() => {
+            None => {
                 if who == Anew::Successor {
                     let life = state.lives[peer as usize];
                     state.dead.insert(key(peer, life));
                 }
-                // Nobody is left to take this one as a member: all begin anew.
-                if newest_without_me(&state).is_some_and(|view| view.keys().is_subset(&state.dead))
+                let view = newest_without_me(&state);
+                // The first start fails: others may have begun with the earlier life, or nobody is left to take this one as
+                // a member.
+                if view
+                    .as_ref()
+                    .is_none_or(|view| view.keys().is_subset(&state.dead))
                 {
                     state.anew = Some((peer, who));
                 }
-                true
-            }
-            // The first start fails: others may have begun with the earlier life.
-            None => {
-                state.anew = Some((peer, who));
-                false
+                view.is_some()
             }
         }
     }
@@ -176,11 +175,7 @@ impl Views {
             if view.has(self.me) {
                 return Ok(());
             }
-            if view
-                .keys()
-                .into_iter()
-                .all(|key| self.suspects().is_dead(key))
-            {
+            if self.suspects().are_dead(&view.keys()) {
                 return Err(NoViews::NobodyLeft);
             }
             let patience = Patience::new(STEP_SPAN, &self.call_off);
@@ -228,8 +223,7 @@ impl Views {
     fn decides_alone(&self) -> bool {
         let patience = Patience::new(STEP_SPAN, &self.call_off);
         let voters = self.log.voters(&patience);
-        let are_others = self.newest().members().len() > 0 && !self.newest().has(self.me);
-        are_others && voters.is_ok_and(|voters| voters == [self.me].into())
+        !self.newest().has(self.me) && voters.is_ok_and(|voters| voters == [self.me].into())
     }
 
     /// Those that are connected and no members hear of a view: they may want to join.

@@ -43,6 +43,14 @@ pub(super) struct Suspects {
 }
 
 impl Suspects {
+    /// Of nobody but these, whose processes are over.
+    pub(super) fn knowing(dead: BTreeSet<MemberKey>) -> Suspects {
+        Suspects {
+            dead,
+            ..Suspects::default()
+        }
+    }
+
     pub(super) fn up(&mut self, peer: u32) {
         self.down.remove(&peer);
     }
@@ -72,6 +80,11 @@ impl Suspects {
     /// True if that is known of a life.
     pub(super) fn is_dead(&self, key: MemberKey) -> bool {
         self.dead.contains(&key)
+    }
+
+    /// True if that is known of all these.
+    pub(super) fn are_dead(&self, lives: &BTreeSet<MemberKey>) -> bool {
+        lives.is_subset(&self.dead)
     }
 
     pub(super) fn down(&mut self, peer: u32) {
@@ -181,7 +194,8 @@ impl Views {
             *key == self.me || up[at] && lives[at] == key.incarnation.0
         };
         let is_stuck = || self.lease.is_over_for(STUCK_SPAN) && living.iter().all(is_here);
-        dead.len() >= self.quorum_lost(dead.len() + living.len()) || is_stuck()
+        let voters = self.seats.min(dead.len() + living.len());
+        dead.len() >= voters.div_ceil(2) || is_stuck()
     }
 
     /// Has another log take the place of one that decides nothing, as voters are dead for certain. Others may be to do it, or
